@@ -1,0 +1,149 @@
+"""Strict reading of TOML into dataclasses: every fault of a file at once, each with the way on."""
+
+import dataclasses
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import pydantic
+
+MAX_FILE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One thing that is wrong with a file, and the way on."""
+
+    file: str
+    key: str = ""
+    got: str = ""
+    allowed: str = ""
+    nearest: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}: {self.key}" if self.key else self.file
+        hint = f' (did you mean "{self.nearest}"?)' if self.nearest else ""
+        return printable(": ".join(part for part in (where, self.got) if part) + hint) + (
+            f"\n    allowed: {printable(self.allowed)}" if self.allowed else ""
+        )
+
+
+class StudyError(ValueError):
+    """What a user's files got wrong: every fault at once."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(map(str, self.faults)))
+
+
+def printable(text: str) -> str:
+    """The text without control characters and without those that turn the direction of writing."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def nearest(name: object, allowed: Iterable[str]) -> str:
+    """The allowed name that a misspelt one is closest to, or the empty string."""
+    close = difflib.get_close_matches(str(name), list(allowed), n=1, cutoff=0.6)
+    return close[0] if close else ""
+
+
+def shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_absolute() and path.is_relative_to(Path.cwd()) else str(path)
+
+
+def got_text(value: object) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def load_toml(path: Path) -> tuple[dict[str, Any] | None, str, list[Fault]]:
+    file = shown(path)
+    if not path.is_file():
+        folder = path.parent
+        others = sorted(p.name for p in folder.glob("*.toml")) if folder.is_dir() else []
+        what = "is a folder" if path.is_dir() else "no such file"
+        allowed = f"a TOML file; {folder} holds {', '.join(others) or 'none'}"
+        return None, "", [Fault(file=file, got=what, allowed=allowed, nearest=nearest(path.name, others))]
+    if path.stat().st_size > MAX_FILE_BYTES:
+        return (
+            None,
+            "",
+            [Fault(file=file, got=f"{path.stat().st_size} bytes", allowed=f"at most {MAX_FILE_BYTES} bytes")],
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text), text, []
+    except UnicodeDecodeError as error:
+        return None, "", [Fault(file=file, got=f"no UTF-8 at byte {error.start}", allowed="TOML in UTF-8")]
+    except tomllib.TOMLDecodeError as error:
+        return None, "", [Fault(file=file, got=f"no TOML: {error}", allowed="TOML (https://toml.io)")]
+    except RecursionError:
+        return None, "", [Fault(file=file, got="no TOML: nested too deeply", allowed="TOML (https://toml.io)")]
+
+
+def unknown_keys(raw: Mapping[str, Any], allowed: Iterable[str], file: str, table: str) -> list[Fault]:
+    allowed = list(allowed)
+    return [
+        Fault(
+            file=file,
+            key=f"{table}.{key}" if table else key,
+            got="unknown key",
+            allowed=", ".join(allowed),
+            nearest=nearest(key, allowed),
+        )
+        for key in raw
+        if key not in allowed
+    ]
+
+
+def build(cls: type, raw: Mapping[str, Any], file: str, table: str) -> tuple[Any, list[Fault]]:
+    """An instance of a dataclass from a TOML table, strictly: `None` and the faults where that fails."""
+    hints = get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    found = unknown_keys(raw, fields, file, table)
+    bounds = ("ge", "gt", "le", "lt")
+    definitions: dict[str, Any] = {}
+    for name, f in fields.items():
+        limits = {k: v for k, v in f.metadata.items() if k in bounds}
+        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        numeric = {"allow_inf_nan": False} if hints[name] is float else {}
+        constrained = Annotated[hints[name], pydantic.Field(**limits, **numeric)]  # type: ignore[valid-type]  # built here
+        definitions[name] = (constrained, ... if required else f.default)
+    model = pydantic.create_model(cls.__name__, __config__=pydantic.ConfigDict(strict=True), **definitions)
+    try:
+        checked = model.model_validate({k: _tuples(v) for k, v in raw.items() if k in fields})
+    except pydantic.ValidationError as error:
+        found += [_as_fault(e, file, table) for e in error.errors(include_url=False)]
+        return None, found
+    return (None if found else cls(**{name: getattr(checked, name) for name in fields})), found
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def _as_fault(error: Any, file: str, table: str) -> Fault:
+    context = error.get("ctx", {})
+    key = ".".join(str(part) for part in (table, *error["loc"]) if part != "")
+    if error["type"] == "missing":
+        return Fault(file=file, key=key, got="missing", allowed="it must be given")
+    got = f"got {got_text(error['input'])}"
+    if error["type"] == "literal_error":
+        allowed = context["expected"].replace("'", '"').replace(" or ", ", ")
+        return Fault(
+            file=file,
+            key=key,
+            got=got,
+            allowed=allowed,
+            nearest=nearest(error["input"], re.findall(r'"(.*?)"', allowed)),
+        )
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    limits = [f"{sign} {context[name]}" for name, sign in signs.items() if name in context]
+    allowed = f"a number {limits[0]}" if limits else error["msg"].removeprefix("Input should be ")
+    return Fault(file=file, key=key, got=got, allowed=allowed)

@@ -1,0 +1,440 @@
+"""Studies and plans: strict readers of TOML, and the design that a study stands for.
+
+Whatever is wrong with a file is found in one reading and told at once, as `knockout.strict.Fault`s.
+"""
+
+import dataclasses
+import hashlib
+import importlib
+import inspect
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from knockout import variants as registry
+from knockout.job import DataSpec
+from knockout.strict import Fault, StudyError, build, got_text, load_toml, nearest, shown, unknown_keys
+from knockout.variants import BASELINE, changes
+
+SCHEMA = 1
+"""Of a run's id and record. Raised when their form changes."""
+
+DEFAULT_TRAINER = "knockout.train:train"
+NAME = re.compile(r"[a-z0-9_]{1,64}")
+RESERVED = ("benchmarks", "calibration", "reliability", "reference")
+DEVICE_FILES = {"con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(10))}
+MAX_SEEDS = 10_000
+MAX_SEED = 2**53  # Optuna keeps parameters as float64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How results are judged. Margin and planned sd in points (hundredths) of accuracy."""
+
+    metric: Literal["accuracy"] = "accuracy"
+    test: Literal["paired_t"] = "paired_t"
+    correction: Literal["holm"] = "holm"
+    alpha: float = field(default=0.05, metadata={"gt": 0.0, "lt": 0.5})
+    margin: float = field(default=0.5, metadata={"gt": 0.0, "lt": 100.0})
+    power: float = field(default=0.8, metadata={"gt": 0.0, "lt": 1.0})
+    planned_sd: float = field(default=1.0, metadata={"gt": 0.0, "lt": 100.0})
+    dead_standard_errors: float = field(default=2.0, metadata={"ge": 0.0})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """How runs are executed. Only `threads` is part of a run's id."""
+
+    workers: int = field(default=0, metadata={"ge": 0, "le": 1024})  # 0: one per core / threads; on a GPU one per GPU
+    threads: int = field(default=1, metadata={"ge": 1, "le": 1024})
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    timeout_minutes: float = field(default=0.0, metadata={"ge": 0.0})  # of one run; 0: none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a study may cost: hours of all workers together training, over all its `run` commands; 0: no limit."""
+
+    hours: float = field(default=0.0, metadata={"ge": 0.0})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A preregistered statement about one variant against the baseline."""
+
+    id: str
+    variant: str
+    says: Literal["better", "worse", "equal"]
+    metric: Literal["accuracy"] = "accuracy"
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainer:
+    """A trainer as far as a study must know it: no call of it, and for our own no import of torch."""
+
+    path: str
+    version: int
+    factors: type
+    recipe: type | None
+    variants: Mapping[str, Any]
+    papers: Mapping[str, str]
+    faults: Any  # (factors, recipe) -> {factor: why it cannot be built}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study file that has been read and found without fault."""
+
+    name: str
+    path: Path
+    text: str
+    question: str
+    trainer: Trainer
+    factors: Mapping[str, Any]
+    """name -> factors, the baseline first, then the variants in the file's order"""
+    seeds: tuple[int, ...]
+    data: DataSpec | None
+    recipe: Any
+    run: RunSpec
+    budget: Budget
+    plan: Plan
+    plan_text: str
+    overridden: tuple[str, ...]
+    """the keys of the plan that the study's own `[plan]` sets"""
+    claims: tuple[Claim, ...]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The names without the baseline: one contrast each."""
+        return tuple(name for name in self.factors if name != BASELINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One (variant, seed) of a study."""
+
+    id: str
+    variant: str
+    seed: int
+
+
+def digest(text: str) -> str:
+    """sha256, as 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_id(study: Study, *, variant: str, seed: int, data_id: str) -> str:
+    """sha256 over everything that may change a run's numbers, and nothing else."""
+    identity = {
+        "schema": SCHEMA,
+        "trainer": study.trainer.path,
+        "version": study.trainer.version,
+        "factors": {name: after for name, (_, after) in changes(study.factors[variant]).items()},
+        "recipe": {} if study.recipe is None else {k: after for k, (_, after) in changes(study.recipe).items()},
+        "data": data_id,
+        "threads": study.run.threads,
+        "seed": seed,
+    }
+    return digest(json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False))
+
+
+def design(study: Study, *, data_id: str) -> tuple[Run, ...]:
+    """All runs of the study, seed by seed: all variants of one seed before the next, so that any stop leaves blocks."""
+    return tuple(
+        Run(id=run_id(study, variant=variant, seed=seed, data_id=data_id), variant=variant, seed=seed)
+        for seed in study.seeds
+        for variant in study.factors
+    )
+
+
+def read_study(path: Path) -> Study:
+    """Read and check a study file and the plan that it names.
+
+    Raises `StudyError` with every fault of both.
+    """
+    file = shown(path)
+    found = _name_faults(path.stem, file)
+    raw, text, unreadable = load_toml(path)
+    if raw is None:
+        raise StudyError([*found, *unreadable])
+    allowed = ["question", "trainer", "variants", "seeds", "plan", "data", "model", "train", "run", "budget"]
+    found += unknown_keys(raw, [*allowed, "variant", "claims"], file, "")
+    tables = {}
+    for key in ("data", "model", "train", "run", "budget", "variant"):
+        tables[key] = raw.get(key, {})
+        if not isinstance(tables[key], dict):
+            found.append(Fault(file=file, key=key, got=f"got {got_text(tables[key])}", allowed=f"a table, [{key}]"))
+            tables[key] = {}
+
+    question = raw.get("question", "")
+    if not isinstance(question, str) or not question.strip() or len(question) > 2000:
+        found.append(Fault(file=file, key="question", got=f"got {got_text(question)}", allowed="the question in words"))
+    trainer, trouble = _trainer(raw.get("trainer", DEFAULT_TRAINER), file)
+    found += trouble
+    seeds, trouble = _seeds(raw.get("seeds"), file)
+    found += trouble
+    plan, plan_text, overridden, trouble = _plan(raw.get("plan"), path, file)
+    found += trouble
+    data, trouble = build(DataSpec, tables["data"], file, "data")
+    found += trouble
+    if trainer is not None and trainer.path == DEFAULT_TRAINER and not tables["data"].get("source"):
+        found.append(
+            Fault(file=file, key="data.source", got="missing", allowed='"rotten_tomatoes", or a file or folder')
+        )
+    if data is not None and not math.isclose(sum(data.split), 1.0, abs_tol=1e-9):
+        allowed_split = "three fractions above 0 that add up to 1"
+        found.append(Fault(file=file, key="data.split", got=f"got {list(data.split)}", allowed=allowed_split))
+    elif data is not None and min(data.split) <= 0:
+        found.append(Fault(file=file, key="data.split", got=f"got {list(data.split)}", allowed="fractions above 0"))
+    run, trouble = build(RunSpec, tables["run"], file, "run")
+    found += trouble
+    budget, trouble = build(Budget, tables["budget"], file, "budget")
+    found += trouble
+    recipe, trouble = _recipe(trainer, tables["model"], tables["train"], file)
+    found += trouble
+    factors, trouble = _factors(trainer, recipe, raw.get("variants"), tables["variant"], file)
+    found += trouble
+    claims, trouble = _claims(raw.get("claims", []), factors, file)
+    found += trouble
+    if found:
+        raise StudyError(found)
+    assert trainer is not None
+    assert plan is not None
+    assert run is not None
+    assert budget is not None
+    return Study(
+        name=path.stem,
+        path=path,
+        text=text,
+        question=" ".join(question.split()),
+        trainer=trainer,
+        factors=factors,
+        seeds=seeds,
+        data=data if tables["data"] else None,
+        recipe=recipe,
+        run=run,
+        budget=budget,
+        plan=plan,
+        plan_text=plan_text,
+        overridden=overridden,
+        claims=claims,
+    )
+
+
+def default_plan_text() -> str:
+    """The packaged plan, as TOML."""
+    return (resources.files("knockout") / "plan.toml").read_text(encoding="utf-8")
+
+
+def builtin_trainer() -> Trainer:
+    """The Transformer encoder's trainer, described without importing torch."""
+    return _described(DEFAULT_TRAINER, registry)
+
+
+def _name_faults(name: str, file: str) -> list[Fault]:
+    if name in RESERVED:
+        got = f'the name "{name}" is reserved under results/'
+        return [Fault(file=file, key="file name", got=got, allowed="any other name of a-z, 0-9 and _")]
+    if not NAME.fullmatch(name) or name in DEVICE_FILES:
+        allowed = "1 to 64 of a-z, 0-9 and _, and no device's name"
+        return [
+            Fault(
+                file=file,
+                key="file name",
+                got=f"a study is named after its file, got {got_text(name)}",
+                allowed=allowed,
+            )
+        ]
+    return []
+
+
+def _seeds(raw: object, file: str) -> tuple[tuple[int, ...], list[Fault]]:
+    allowed = f"a number of seeds from 1 to {MAX_SEEDS}, or a list of different integers from 0 to 2^53 - 1"
+    trouble = ""
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        if 1 <= raw <= MAX_SEEDS:
+            return tuple(range(raw)), []
+        trouble = f"got {got_text(raw)}"
+    elif isinstance(raw, list) and raw:
+        wrong = [s for s in raw if not isinstance(s, int) or isinstance(s, bool) or not 0 <= s < MAX_SEED]
+        doubled = sorted({s for s in raw if not wrong and raw.count(s) > 1}) if len(raw) <= MAX_SEEDS else []
+        if not wrong and not doubled and len(raw) <= MAX_SEEDS:
+            return tuple(raw), []
+        trouble = (
+            f"got {got_text(wrong)}" if wrong else f"twice: {got_text(doubled)}" if doubled else f"got {len(raw)} seeds"
+        )
+    else:
+        trouble = "missing" if raw is None else f"got {got_text(raw)}"
+    return (), [Fault(file=file, key="seeds", got=trouble, allowed=allowed)]
+
+
+def _trainer(raw: object, file: str) -> tuple[Trainer | None, list[Fault]]:
+    allowed = f'"module:function", such as "{DEFAULT_TRAINER}"'
+    if raw == DEFAULT_TRAINER:
+        return builtin_trainer(), []
+    if not isinstance(raw, str) or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", raw):
+        return None, [Fault(file=file, key="trainer", got=f"got {got_text(raw)}", allowed=allowed)]
+    module_name, function = raw.split(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a user's module may fail in any way, and this is where it is told
+        got = f'importing "{module_name}" failed: {type(error).__name__}: {error}'
+        return None, [Fault(file=file, key="trainer", got=got, allowed=allowed)]
+    lacking = [n for n in (function, "Factors", "VERSION") if not hasattr(module, n)]
+    if lacking:
+        names = [n for n, value in vars(module).items() if inspect.isfunction(value)]
+        got = f'"{module_name}" has no {", ".join(lacking)}'
+        hint = nearest(function, names) if function in lacking else ""
+        return None, [Fault(file=file, key="trainer", got=got, allowed="see knockout.job", nearest=hint)]
+    return _described(raw, module), []
+
+
+def _described(path: str, module: Any) -> Trainer:
+    return Trainer(
+        path=path,
+        version=module.VERSION,
+        factors=module.Factors,
+        recipe=getattr(module, "Recipe", None),
+        variants=getattr(module, "VARIANTS", {}),
+        papers=getattr(module, "PAPERS", {}),
+        faults=getattr(module, "faults", lambda _factors, _recipe: {}),
+    )
+
+
+def _plan(raw: object, study_path: Path, file: str) -> tuple[Plan | None, str, tuple[str, ...], list[Fault]]:
+    """The plan: a path, a table that overrides margin and metric (with `file` for a path), or the packaged default."""
+    override: dict[str, Any] = {}
+    plan_file, text, found = "the packaged plan", default_plan_text(), []
+    if isinstance(raw, dict):
+        override = dict(raw)
+        raw = override.pop("file", None)
+        found += unknown_keys(override, ("margin", "metric", "file"), file, "plan")
+        override = {k: v for k, v in override.items() if k in ("margin", "metric")}
+    if raw is not None and not isinstance(raw, str):
+        found.append(Fault(file=file, key="plan", got=f"got {got_text(raw)}", allowed="a path, or a table [plan]"))
+    base: dict[str, Any] | None = tomllib.loads(text)
+    if isinstance(raw, str):
+        plan_path = study_path.parent / raw
+        plan_file = shown(plan_path)
+        base, text, trouble = load_toml(plan_path)
+        found += trouble
+    if base is None:
+        return None, "", (), found
+    _, trouble = build(Plan, base, plan_file, "")
+    found += trouble
+    _, trouble = build(Plan, override, file, "plan")
+    found += trouble
+    if found:
+        return None, text, (), found
+    plan, _ = build(Plan, {**base, **override}, file, "plan")
+    return plan, text, tuple(override), found
+
+
+def _recipe(
+    trainer: Trainer | None, model: Mapping[str, Any], train: Mapping[str, Any], file: str
+) -> tuple[Any, list[Fault]]:
+    if trainer is None:
+        return None, []
+    if trainer.recipe is None:
+        return None, [*unknown_keys(model, (), file, "model"), *unknown_keys(train, (), file, "train")]
+    sections = {f.name: f.metadata.get("section", "train") for f in dataclasses.fields(trainer.recipe)}
+    found = []
+    for table, raw in (("model", model), ("train", train)):
+        names = [n for n, section in sections.items() if section == table]
+        for fault in unknown_keys(raw, names, file, table):
+            elsewhere = sections.get(fault.key.split(".", 1)[1])
+            found.append(
+                dataclasses.replace(fault, nearest=f"{elsewhere}.{fault.key.split('.', 1)[1]}") if elsewhere else fault
+            )
+    known = {k: v for k, v in {**model, **train}.items() if k in sections}
+    recipe, trouble = build(trainer.recipe, known, file, "")
+    if trouble:  # what is right of it still tells whether the variants can be built
+        wrong = {t.key.split(".")[0] for t in trouble}
+        recipe, _ = build(trainer.recipe, {k: v for k, v in known.items() if k not in wrong}, file, "")
+    found += [dataclasses.replace(t, key=f"{sections[t.key.split('.')[0]]}.{t.key}") for t in trouble]
+    return recipe, found
+
+
+def _factors(
+    trainer: Trainer | None, recipe: Any, names: object, declared: Mapping[str, Any], file: str
+) -> tuple[dict[str, Any], list[Fault]]:
+    """name -> factors of every variant that is run, the baseline first."""
+    if trainer is None:
+        return {}, []
+    found: list[Fault] = []
+    own: dict[str, Any] = {}
+    for name, table in declared.items():
+        key = f"variant.{name}"
+        if not NAME.fullmatch(name):
+            found.append(Fault(file=file, key=key, got="a bad name", allowed="1 to 64 of a-z, 0-9 and _"))
+        elif name in trainer.variants or name == BASELINE:
+            found.append(
+                Fault(file=file, key=key, got=f'"{name}" is a registered variant', allowed="a name of your own")
+            )
+        elif not isinstance(table, dict):
+            found.append(Fault(file=file, key=key, got=f"got {got_text(table)}", allowed=f"a table, [variant.{name}]"))
+        else:
+            own[name], trouble = build(trainer.factors, table, file, key)
+            found += trouble
+    known = {**trainer.variants, **own}
+    known.pop(BASELINE, None)
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        got = "missing" if names is None else f"got {got_text(names)}"
+        found.append(Fault(file=file, key="variants", got=got, allowed=f"a list of names from: {', '.join(known)}"))
+        return {}, found
+    for name in dict.fromkeys(names):
+        if name == BASELINE:
+            got = "the baseline is always run and not named here"
+            found.append(Fault(file=file, key="variants", got=got, allowed=", ".join(known)))
+        elif name not in known and name not in declared:
+            got, hint = f'unknown variant "{name}"', nearest(name, known)
+            found.append(Fault(file=file, key="variants", got=got, allowed=", ".join(known), nearest=hint))
+        if names.count(name) > 1:
+            found.append(
+                Fault(file=file, key="variants", got=f'"{name}" stands here {names.count(name)} times', allowed="once")
+            )
+    for name in own:
+        if name not in names:
+            got = "declared, but not run"
+            found.append(Fault(file=file, key=f"variant.{name}", got=got, allowed=f'"{name}" in the list `variants`'))
+    factors = {BASELINE: trainer.factors()}
+    factors |= {n: known[n] for n in dict.fromkeys(names) if known.get(n) is not None}
+    seen: dict[Any, str] = {}
+    for name, value in factors.items():
+        key = "baseline" if name == BASELINE else f"variant {name}"
+        if value in seen:
+            got = "changes nothing" if seen[value] == BASELINE else f'is the same as "{seen[value]}"'
+            found.append(Fault(file=file, key=key, got=got, allowed="a variant that differs from every other"))
+        seen.setdefault(value, name)
+        if recipe is not None or trainer.recipe is None:
+            for factor, why in trainer.faults(value, recipe).items():
+                found.append(Fault(file=file, key=key, got=f"{factor} = {got_text(getattr(value, factor))} {why}"))
+    return factors, found
+
+
+def _claims(raw: object, factors: Mapping[str, Any], file: str) -> tuple[tuple[Claim, ...], list[Fault]]:
+    if not isinstance(raw, list) or not all(isinstance(c, dict) for c in raw):
+        return (), [Fault(file=file, key="claims", got=f"got {got_text(raw)}", allowed="tables, [[claims]]")]
+    found: list[Fault] = []
+    claims: list[Claim] = []
+    for i, table in enumerate(raw, 1):
+        claim, trouble = build(Claim, table, file, f"claims {i}")
+        found += trouble
+        if claim is None:
+            continue
+        run = [n for n in factors if n != BASELINE]
+        if factors and claim.variant not in run:
+            got = f'on "{claim.variant}", which this study does not run'
+            hint = nearest(claim.variant, run)
+            found.append(Fault(file=file, key=f"claims {i}.variant", got=got, allowed=", ".join(run), nearest=hint))
+        if claim.id in {c.id for c in claims}:
+            found.append(Fault(file=file, key=f"claims {i}.id", got=f'"{claim.id}" stands here twice', allowed="once"))
+        claims.append(claim)
+    return tuple(claims), found
