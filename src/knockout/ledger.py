@@ -104,15 +104,21 @@ def read_ledger(root: Path, *, damaged: Literal["set_aside", "report"] = "report
     return Ledger(root=root, records=records, attempts=ordered, damaged=tuple(lines))
 
 
+def read_record(root: Path, config: Mapping[str, Any]) -> Record | None:
+    """The verified result of one run, looked for where `write_record` puts it."""
+    record, _ = _verified(root / "runs" / _folder_name(config), "runs")
+    return record if record is not None and record.run_id == config["run_id"] else None
+
+
 def write_record(
     root: Path, *, config: Mapping[str, Any], outcome: Outcome, environment: Mapping[str, Any], ended: str, log: str
 ) -> Path:
     """Write the record of one run, whole or not at all, and return its folder.
 
-    `ended` is the time in ISO 8601. Raises `OSError` when the disk refuses; nothing then stands under the record's name.
+    `ended` is the time in ISO 8601. Raises `OSError` when the disk refuses; nothing stands under its name then.
     """
     recorded = outcome.status in RECORDED
-    name = f"{config['variant']}-s{config['seed']}-{outcome.run_id[:12]}"
+    name = _folder_name(config)
     parent = root / ("runs" if recorded else "attempts")
     parent.mkdir(parents=True, exist_ok=True)
     target = parent / name
@@ -142,7 +148,11 @@ def write_record(
             shutil.rmtree(temporary)
             return target
         temporary.rename(target)
-        _sync(parent)
+        try:
+            _sync(parent)
+        except BaseException:
+            target.rename(temporary)  # who is told that writing failed must not find the record later
+            raise
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -158,9 +168,12 @@ def write_json(path: Path, value: Any) -> None:
 def replace_json(path: Path, value: Any) -> None:
     """Like `write_json`, but a reader sees the old file or the new one, never half of it."""
     temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
-    write_json(temporary, value)
-    _sync(temporary)
-    temporary.replace(path)
+    try:
+        write_json(temporary, value)
+        _sync(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)  # still there where the disk refused
     _sync(path.parent)
 
 
@@ -243,9 +256,16 @@ def read_design(root: Path) -> dict[str, Any] | None:
     return value
 
 
+def _folder_name(config: Mapping[str, Any]) -> str:
+    return f"{config['variant']}-s{config['seed']}-{config['run_id'][:12]}"
+
+
 def _verified(folder: Path, kind: str) -> tuple[Record | None, str]:
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        unnamed = {"config.json", "outcome.json", "log.txt"} - set(manifest)
+        if unnamed:
+            return None, f"its manifest does not name {', '.join(sorted(unnamed))}"
         wrong = [name for name, sha in manifest.items() if _sha256(folder / name) != sha]
         if wrong:
             return None, f"changed since it was written: {', '.join(sorted(wrong))}"

@@ -49,7 +49,7 @@ def printable(text: str) -> str:
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
     """The allowed name that a misspelt one is closest to, or the empty string."""
-    close = difflib.get_close_matches(str(name), list(allowed), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6) if isinstance(name, str) else []
     return close[0] if close else ""
 
 
@@ -58,12 +58,22 @@ def shown(path: Path) -> str:
 
 
 def got_text(value: object) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except (RecursionError, ValueError):  # TOML can nest more deeply, and write longer integers, than Python prints
+        return "a value too large to show"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def load_toml(path: Path) -> tuple[dict[str, Any] | None, str, list[Fault]]:
     file = shown(path)
+    try:
+        return _load_toml(path, file)
+    except OSError as error:  # a name that is too long, a file that may not be read
+        return None, "", [Fault(file=file, got=f"not readable: {error.strerror}", allowed="a TOML file")]
+
+
+def _load_toml(path: Path, file: str) -> tuple[dict[str, Any] | None, str, list[Fault]]:
     if not path.is_file():
         folder = path.parent
         others = sorted(p.name for p in folder.glob("*.toml")) if folder.is_dir() else []
@@ -83,6 +93,8 @@ def load_toml(path: Path) -> tuple[dict[str, Any] | None, str, list[Fault]]:
         return None, "", [Fault(file=file, got=f"no UTF-8 at byte {error.start}", allowed="TOML in UTF-8")]
     except tomllib.TOMLDecodeError as error:
         return None, "", [Fault(file=file, got=f"no TOML: {error}", allowed="TOML (https://toml.io)")]
+    except ValueError:  # int() of thousands of digits
+        return None, "", [Fault(file=file, got="no TOML: a number has too many digits", allowed="shorter numbers")]
     except RecursionError:
         return None, "", [Fault(file=file, got="no TOML: nested too deeply", allowed="TOML (https://toml.io)")]
 
@@ -121,7 +133,9 @@ def build(cls: type, raw: Mapping[str, Any], file: str, table: str) -> tuple[Any
     except pydantic.ValidationError as error:
         found += [_as_fault(e, file, table) for e in error.errors(include_url=False)]
         return None, found
-    return (None if found else cls(**{name: getattr(checked, name) for name in fields})), found
+    values = {name: getattr(checked, name) for name in fields}
+    plain = {k: v + 0.0 if isinstance(v, float) else v for k, v in values.items()}  # -0.0 is 0.0, also in a run's id
+    return (None if found else cls(**plain)), found
 
 
 def _tuples(value: Any) -> Any:

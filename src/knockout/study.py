@@ -284,7 +284,7 @@ def _trainer(raw: object, file: str) -> tuple[Trainer | None, list[Fault]]:
     module_name, function = raw.split(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a user's module may fail in any way, and this is where it is told
+    except (Exception, SystemExit) as error:  # a user's module may fail in any way, and this is where it is told
         got = f'importing "{module_name}" failed: {type(error).__name__}: {error}'
         return None, [Fault(file=file, key="trainer", got=got, allowed=allowed)]
     lacking = [n for n in (function, "Factors", "VERSION") if not hasattr(module, n)]
@@ -293,7 +293,27 @@ def _trainer(raw: object, file: str) -> tuple[Trainer | None, list[Fault]]:
         got = f'"{module_name}" has no {", ".join(lacking)}'
         hint = nearest(function, names) if function in lacking else ""
         return None, [Fault(file=file, key="trainer", got=got, allowed="see knockout.job", nearest=hint)]
+    classes = [n for n in ("Factors", "Recipe") if hasattr(module, n)]
+    wrong = [
+        *([] if callable(getattr(module, function)) else [f'"{function}" is no function']),
+        *([] if type(module.VERSION) is int else [f"VERSION is no integer: {got_text(module.VERSION)}"]),
+        *(f"{n} is no frozen dataclass with defaults for all fields" for n in classes if not _frozen(module, n)),
+    ]
+    if wrong:
+        return None, [Fault(file=file, key="trainer", got="; ".join(wrong), allowed="see knockout.job")]
     return _described(raw, module), []
+
+
+def _frozen(module: Any, name: str) -> bool:
+    cls = getattr(module, name)
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        return False
+    given = all(
+        f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
+        for f in dataclasses.fields(cls)
+    )
+    untyped: Any = cls
+    return given and bool(untyped.__dataclass_params__.frozen)
 
 
 def _described(path: str, module: Any) -> Trainer:

@@ -1,0 +1,54 @@
+# `make ablate` and `make test` set up what they need by themselves.
+STUDY ?= quick
+RESULTS ?= results
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: ablate report test check setup bench publish clean deps-debian
+
+ablate: $(VENV)/ready  ## run a study and report on it
+	@$(BIN)/knockout run ablations/$(STUDY).toml --results $(RESULTS); code=$$?; \
+	if [ $$code -ne 2 ]; then $(BIN)/knockout report $(RESULTS)/$(STUDY) || code=$$?; fi; exit $$code
+
+report: $(VENV)/ready  ## report on a study that has run
+	@$(BIN)/knockout report $(RESULTS)/$(STUDY)
+
+check: $(VENV)/ready  ## what a study runs, and what its seeds can show
+	@$(BIN)/knockout check ablations/$(STUDY).toml
+
+test: $(VENV)/ready-dev  ## everything that CI runs
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2 --dist worksteal
+
+setup: $(VENV)/ready  ## the environment, with the exact versions of constraints.txt
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/ready-dev: $(VENV)/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+bench: $(VENV)/ready-dev  ## ratios within one run, into results/benchmarks/
+	$(BIN)/python -m benchmarks
+
+publish: report  ## commit the report of a complete study under results/reference/
+	$(BIN)/knockout status $(RESULTS)/$(STUDY)
+	mkdir -p results/reference/$(STUDY)
+	cd $(RESULTS)/$(STUDY) && cp -R study.toml plan.toml design.json report.html report.md summary.csv contrasts.csv \
+	  costs.csv figures $(CURDIR)/results/reference/$(STUDY)/
+	git add results/reference/$(STUDY)
+	git commit --message "Publish the report of $(STUDY)" -- results/reference/$(STUDY)
+
+deps-debian:  ## the Debian packages that some tests use where they find them
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
+
+clean:  ## the environment and all caches; never results
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

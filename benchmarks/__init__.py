@@ -1,0 +1,1 @@
+"""What `make bench` runs: ratios within one run, never single times."""

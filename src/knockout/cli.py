@@ -1,0 +1,225 @@
+"""The command line. Each verb imports what it needs when it is called: `--help` and `list` load no torch."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from knockout.study import Study
+
+app = typer.Typer(
+    name="knockout",
+    help="Ablation studies with paired seeds, corrected tests and verdicts that survive review.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+err = Console(stderr=True, highlight=False)
+
+FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
+
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, such as ablations/quick.toml.")]
+StudyFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder, such as results/quick.")]
+
+
+def main() -> None:
+    """Run the command line: a user's fault is one account on standard error and exit code 2."""
+    try:
+        app()
+    except Exception as error:
+        if type(error).__name__ not in ("StudyError", "DataError", "HeldError", "MixedError", "ResultsError"):
+            raise
+        err.print(f"[red]knockout:[/red] {escape(str(error))}", soft_wrap=True)
+        sys.exit(USER_FAULT)
+
+
+@app.command("list")
+def list_variants() -> None:
+    """Print every registered variant, what it changes, and the paper."""
+    from knockout.variants import BASELINE, PAPERS, VARIANTS, changes
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("variant", "changes", "paper"):
+        table.add_column(column, overflow="fold")
+    for name, factors in VARIANTS.items():
+        differs = changes(factors)
+        told = ", ".join(_change(k, *pair) for k, pair in differs.items()) if name != BASELINE else _plain(factors)
+        table.add_row(name, escape(told), escape("; ".join(PAPERS[k] for k in differs)))
+    out.print(table)
+
+
+@app.command()
+def check(study: StudyFile) -> None:
+    """Say what a study runs and what its seeds can show, before anything runs. Writes nothing."""
+    from knockout.analysis.power import outlook, sentences
+    from knockout.study import read_study
+
+    read = read_study(study)
+    _print_design(read)
+    out.print()
+    out.print("[bold]What it can show[/bold]")
+    for line in sentences(outlook(n=len(read.seeds), k=len(read.variants), plan=read.plan)):
+        out.print(f"- {escape(line)}")
+
+
+@app.command()
+def run(
+    study: StudyFile,
+    results: Annotated[Path, typer.Option(help="Where studies' folders are.")] = Path("results"),
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes, instead of the study's own.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Also try again what has failed three times.")] = False,
+    allow_mixed: Annotated[
+        bool, typer.Option("--allow-mixed", help="Go on although records come from another device or torch.")
+    ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take a folder that another machine holds and has left.")
+    ] = False,
+) -> None:
+    """Train what the study is missing. Stop it any way you like; the same command goes on."""
+    from knockout.study import read_study
+    from knockout.sweep.coordinate import run_study
+    from knockout.sweep.progress import LiveDisplay, PlainDisplay
+
+    ended = run_study(
+        read_study(study),
+        results=results,
+        workers=workers,
+        display=LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
+        take_over=take_over,
+        allow_mixed=allow_mixed,
+        retry=retry,
+    )
+    out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
+    again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
+    if ended.signal:
+        out.print(f"stopped; go on with: {again}", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED + ended.signal)
+    if ended.exhausted:
+        names = ", ".join(f"{r.variant} seed {r.seed}" for r in ended.exhausted[:5])
+        more = f" and {len(ended.exhausted) - 5} more" if len(ended.exhausted) > 5 else ""
+        out.print(f"given up after three tries: {names}{more}; {again} --retry tries them again", soft_wrap=True)
+    if ended.budget_spent:
+        out.print(f"the budget is spent; raise budget.hours and go on with: {again}", soft_wrap=True)
+        raise typer.Exit(BUDGET_SPENT)
+    if ended.totals.missing:
+        out.print(f"what went wrong: {ended.root / 'attempts'}; once mended: {again}", soft_wrap=True)
+        raise typer.Exit(MISSING)
+
+
+@app.command()
+def report(folder: StudyFolder) -> None:
+    """Judge what a study has so far: the verdict table, report.html, report.md, figures and tables."""
+    from knockout.analysis import wording
+    from knockout.analysis.report import write_report
+
+    written = write_report(folder)
+    described = written.results.design["described"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("variant", "changes"):
+        table.add_column(column, overflow="fold")
+    for column in ("pairs", "failed", "accuracy %", "difference [95 % t]", "p (Holm)"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for c in written.contrasts:
+        estimate = wording.signed(c.estimate.difference) if c.estimate else wording.DASH
+        cells = (
+            c.variant,
+            wording.change(described, c.variant),
+            f"{c.n_pairs}/{c.n_planned}",
+            str(c.failures),
+            wording.accuracy(c.arm),
+            f"{estimate} {wording.interval(c.estimate)}",
+            wording.p_text(c.p_holm),
+            c.label,
+        )
+        table.add_row(*map(escape, cells))
+    out.print(table)
+    out.print()
+    for line in written.answer:
+        out.print(escape(line))
+    out.print()
+    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
+
+
+@app.command()
+def status(folder: StudyFolder) -> None:
+    """Say what a study has, what is running now, and what is missing."""
+    from knockout.ledger import read_design, read_ledger
+    from knockout.study import Run
+    from knockout.sweep.coordinate import totals
+    from knockout.sweep.owner import coordinator, read_progress, running_ids
+
+    design = read_design(folder)
+    if design is None:
+        err.print(f"[red]knockout:[/red] {escape(str(folder))}: no study was started here", soft_wrap=True)
+        raise typer.Exit(USER_FAULT)
+    runs = {r["id"]: Run(**r) for r in design["runs"]}
+    ledger = read_ledger(folder)
+    found = totals(ledger, list(runs.values()))
+    owner = coordinator(folder)
+    out.print(f"{design['study']}: {found}")
+    out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none at work'}")
+    for run_id in running_ids(folder):
+        told = read_progress(folder, run_id)
+        where = "starting" if told is None else f"step {told.step}/{told.steps}, loss {told.loss:.3f}"
+        name = (
+            f"{runs[run_id].variant} seed {runs[run_id].seed}"
+            if run_id in runs
+            else f"{run_id[:12]} (not of this study)"
+        )
+        out.print(f"running: {name}: {where}")
+    for line in ledger.damaged:
+        out.print(f"damaged, and missing: {escape(line)}")
+    for run_id, attempts in ledger.attempts.items():
+        if run_id in runs and run_id not in ledger.records:
+            last = attempts[-1].outcome
+            name = f"{runs[run_id].variant} seed {runs[run_id].seed}"
+            out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {last['reason']}"), soft_wrap=True)
+    raise typer.Exit(MISSING if found.missing else FINISHED)
+
+
+def _print_design(study: "Study") -> None:
+    from knockout.data.prepare import prepare
+    from knockout.data.sources import absolute_source
+    from knockout.variants import BASELINE, changes
+
+    n, k = len(study.seeds), len(study.variants)
+    out.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)}")
+    out.print(f"{k} variants and the baseline x {n} seeds = {n * (k + 1)} runs, in blocks of one seed")
+    if study.data is not None:
+        told = prepare(absolute_source(study.data, study.path.parent)).summary
+        sizes = ", ".join(f"{split} {value['count']}" for split, value in told["splits"].items())
+        out.print(f"data: {escape(told['source'])} ({sizes}), {len(told['classes'])} classes, {told['tokens']} tokens")
+        for note in told["notes"]:
+            out.print(f"  note: {escape(note)}")
+        for reason, count in told["dropped"].items():
+            out.print(f"  dropped: {count} ({escape(reason)})")
+    if study.recipe is not None:
+        out.print(f"recipe: {escape(_plain(study.recipe))}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("variant")
+    table.add_column("changes", overflow="fold")
+    for name, factors in study.factors.items():
+        told_changes = ", ".join(_change(key, *pair) for key, pair in changes(factors).items())
+        table.add_row(name, escape(told_changes if name != BASELINE else _plain(factors)))
+    out.print(table)
+
+
+def _change(factor: str, before: Any, after: Any) -> str:
+    return f"{factor}: {_value(before)} -> {_value(after)}"
+
+
+def _plain(record: Any) -> str:
+    from dataclasses import asdict
+
+    return ", ".join(f"{key} {_value(value)}" for key, value in asdict(record).items())
+
+
+def _value(value: Any) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,139 @@
+"""Prepared data: token ids as flat arrays in one file, cached by the content of the source and by our own code."""
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knockout.data import sources
+from knockout.data.sources import SPLITS, Corpus, cache_folder, read_corpus, source_files
+from knockout.job import DataRef, DataSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Data that are ready for trainers, and what a report says about them."""
+
+    ref: DataRef
+    summary: Mapping[str, Any]
+
+
+def prepare(spec: DataSpec) -> Prepared:
+    """Read, clean, tokenise; or find that done before.
+
+    Raises `knockout.data.sources.DataError` for what a user can mend.
+    """
+    key = _cache_key(spec)
+    folder = cache_folder() / "prepared"
+    if key is not None:
+        found = _cached(folder, key)
+        if found is not None:
+            return found
+    corpus = read_corpus(spec)
+    data_id = content_id(corpus, spec)
+    name = key or data_id
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays, vocabulary = _arrays(corpus, spec)
+    summary = {
+        "source": Path(spec.source).name or spec.source,
+        "tokens": spec.tokens,
+        "max_length": spec.max_length,
+        "classes": corpus.classes,
+        "vocabulary": vocabulary,
+        "splits": {
+            split: {
+                "count": len(texts.label),
+                "labels": np.bincount(texts.label, minlength=len(corpus.classes)).tolist(),
+            }
+            for split, texts in corpus.splits.items()
+        },
+        "dropped": dict(corpus.dropped),
+        "notes": corpus.notes,
+    }
+    path = folder / f"{name}.npz"
+    _replace(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+    told = json.dumps({"id": data_id, "summary": summary, "sha256": _sha256(path)}, ensure_ascii=False).encode()
+    _replace(path.with_suffix(".json"), lambda file: file.write(told))
+    return Prepared(ref=DataRef(id=data_id, path=path), summary=summary)
+
+
+def content_id(corpus: Corpus, spec: DataSpec) -> str:
+    """sha256 of the normalised rows in split order, with how they become tokens."""
+    sha = hashlib.sha256()
+    limits = {
+        k: v for k, v in asdict(spec).items() if k in ("tokens", "max_length", "vocabulary_size", "min_frequency")
+    }
+    sha.update(json.dumps([limits, corpus.classes], sort_keys=True).encode())
+    for split in SPLITS:
+        texts = corpus.splits[split]
+        for text, label in zip(texts.text, texts.label, strict=True):
+            sha.update(f"{split}\t{label}\t{text}\n".encode())
+    return sha.hexdigest()
+
+
+def _arrays(corpus: Corpus, spec: DataSpec) -> tuple[dict[str, NDArray[np.integer[Any]]], int]:
+    from knockout.data import vocabulary
+
+    tokenizer = vocabulary.learn(
+        corpus.splits["train"].text,
+        tokens=spec.tokens,
+        vocabulary_size=spec.vocabulary_size,
+        min_frequency=spec.min_frequency,
+    )
+    size = tokenizer.get_vocab_size()
+    arrays: dict[str, NDArray[np.integer[Any]]] = {"shape": np.array([size, len(corpus.classes), spec.max_length])}
+    for split in SPLITS:
+        texts = corpus.splits[split]
+        ids = vocabulary.encode(tokenizer, texts.text, max_length=spec.max_length)
+        arrays[f"{split}_ids"] = np.fromiter((i for row in ids for i in row), dtype=np.int32)
+        arrays[f"{split}_offsets"] = np.cumsum([0, *map(len, ids)], dtype=np.int64)
+        arrays[f"{split}_labels"] = np.array(texts.label, dtype=np.int64)
+    return arrays, size
+
+
+def _cache_key(spec: DataSpec) -> str | None:
+    """Hash of the source's bytes, the spec, and the source code of this package; `None` for a hub, which may change."""
+    files = source_files(spec)
+    if not files:
+        return None
+    sha = hashlib.sha256(json.dumps({**asdict(spec), "source": [f.name for f in files]}, sort_keys=True).encode())
+    own = sorted(Path(sources.__file__).parent.glob("*.py"))
+    for file in (*files, *own):
+        sha.update(_sha256(file).encode())
+    return sha.hexdigest()
+
+
+def _cached(folder: Path, key: str) -> Prepared | None:
+    path = folder / f"{key}.npz"
+    try:
+        told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        if told["sha256"] != _sha256(path):
+            return None
+        return Prepared(ref=DataRef(id=told["id"], path=path), summary=told["summary"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _replace(path: Path, write: Any) -> None:
+    """Another process sees the old file or the whole new one; the last writer wins, with the same bytes."""
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)  # still there where the disk refused
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""The Transformer encoder for text classification. Every factor acts at one place, named in a comment."""

@@ -1,0 +1,244 @@
+"""Optuna's part: which cell, a (variant, seed) of the study, is trained next; and the mirror of what came of it.
+
+The Optuna study is an index for people and dashboards. It decides nothing: what is missing is read from the ledger, and
+the study is rebuilt from it whenever the two disagree or the journal cannot be read.
+"""
+
+import contextlib
+import json
+import time
+import uuid
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, IntDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from knockout.job import RECORDED
+from knockout.ledger import Ledger
+from knockout.study import Run
+from knockout.sweep.work import Answer, answer_from
+
+JOURNAL = "journal.log"
+CELLS = "cells"
+
+
+class CellSampler(optuna.samplers.BaseSampler):
+    """Proposes the next cell that has no record: nothing is drawn, nothing repeats."""
+
+    def __init__(self, queue: deque[int]) -> None:
+        self.queue = queue
+
+    def infer_relative_search_space(
+        self,
+        study: optuna.Study,  # noqa: ARG002  # Optuna's interface
+        trial: FrozenTrial,  # noqa: ARG002
+    ) -> dict[str, BaseDistribution]:
+        return {}
+
+    def sample_relative(
+        self,
+        study: optuna.Study,  # noqa: ARG002
+        trial: FrozenTrial,  # noqa: ARG002
+        search_space: dict[str, BaseDistribution],  # noqa: ARG002
+    ) -> dict[str, Any]:
+        return {}
+
+    def sample_independent(
+        self,
+        study: optuna.Study,  # noqa: ARG002
+        trial: FrozenTrial,  # noqa: ARG002
+        param_name: str,
+        param_distribution: BaseDistribution,  # noqa: ARG002
+    ) -> int:
+        assert param_name == "cell", param_name
+        return self.queue.popleft()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A cell that was handed out."""
+
+    trial: optuna.Trial
+    run: Run
+
+
+class Allocation:
+    """Hands out the missing cells, each once, and mirrors what became of them."""
+
+    def __init__(self, root: Path, name: str, *, runs: Sequence[Run], ledger: Ledger, todo: Sequence[Run]) -> None:
+        """`todo` are the runs to hand out, in that order. Only the coordinator may call this: it holds the folder."""
+        self.queue: deque[int] = deque()
+        self.study = _open(root, name, CellSampler(self.queue))
+        if not _sound(self.study, ledger):
+            _put_aside(root / JOURNAL)
+            self.study = _open(root, name, CellSampler(self.queue))
+        self.cells = _cells(self.study, runs)  # run id -> cell
+        self.runs = {run.id: run for run in runs}
+        self.ids = {cell: run_id for run_id, cell in self.cells.items()}
+        self._reconcile(ledger)
+        self.queue.extend(self.cells[run.id] for run in todo)
+
+    def __len__(self) -> int:
+        """How many cells are left to hand out."""
+        return len(self.queue)
+
+    def waiting(self) -> list[Run]:
+        """The runs that are left to hand out, in order."""
+        return [self.runs[self.ids[cell]] for cell in self.queue]
+
+    def ask(self) -> Asked:
+        """The next missing cell."""
+        trial = self.study.ask({"cell": self._distribution()})
+        run = self.runs[self.ids[trial.params["cell"]]]
+        for key, value in _attributes(run).items():
+            trial.set_user_attr(key, value)
+        return Asked(trial=trial, run=run)
+
+    def put_back(self, run: Run) -> None:
+        """Hand this run out again, before all others."""
+        self.queue.appendleft(self.cells[run.id])
+
+    def drop(self, run: Run) -> None:
+        """Do not hand this run out: a record of it has appeared."""
+        with contextlib.suppress(ValueError):
+            self.queue.remove(self.cells[run.id])
+
+    def tell(self, asked: Asked, answer: Answer) -> None:
+        """Mirror how a run ended. One value per epoch; a run without a result is FAIL, with the reason."""
+        trial = asked.trial
+        trial.set_user_attr("status", answer.status)
+        if answer.reason:
+            trial.set_user_attr("reason", answer.reason)
+        for epoch, accuracy in answer.epochs:
+            trial.report(accuracy, epoch)
+        values = _values(answer)
+        self.study.tell(trial, values, state=TrialState.COMPLETE if values else TrialState.FAIL)
+
+    def mirror(self, answer: Answer) -> None:
+        """Add a run that somebody else trained: a worker of a coordinator that died."""
+        self.study.add_trial(self._mirrored(answer))
+
+    def _distribution(self) -> IntDistribution:
+        return IntDistribution(0, max(1, len(self.cells) - 1))
+
+    def _reconcile(self, ledger: Ledger) -> None:
+        """Make the study say what the ledger says."""
+        told: set[str] = set()
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.state == TrialState.RUNNING:  # its coordinator died; a record may have been written all the same
+                # Optuna has no public way from a frozen trial back to one that can be written to.
+                optuna.Trial(self.study, trial._trial_id).set_user_attr("status", "interrupted")
+                self.study.tell(trial.number, state=TrialState.FAIL)
+            elif trial.user_attrs.get("status") in RECORDED:
+                told.add(str(trial.user_attrs["run_id"]))
+        for run_id, run in self.runs.items():
+            if run_id in ledger.records and run_id not in told:
+                self.mirror(answer_from(run, ledger.records[run_id]))
+
+    def _mirrored(self, answer: Answer) -> FrozenTrial:
+        values = _values(answer)
+        attributes = {**_attributes(answer.run), "status": answer.status}
+        if answer.reason:
+            attributes["reason"] = answer.reason
+        return create_trial(
+            state=TrialState.COMPLETE if values else TrialState.FAIL,
+            values=values,
+            params={"cell": self.cells[answer.run.id]},
+            distributions={"cell": self._distribution()},
+            user_attrs=attributes,
+            intermediate_values=dict(answer.epochs),
+        )
+
+
+def _attributes(run: Run) -> dict[str, Any]:
+    return {"variant": run.variant, "seed": run.seed, "run_id": run.id}
+
+
+def _open(root: Path, name: str, sampler: CellSampler) -> optuna.Study:
+    """The study on its journal, whose tail is repaired first; a journal that cannot be read is put aside."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    path = (root / JOURNAL).resolve()  # a relative path makes a stale lock eternal
+    for stale in root.glob(f"{JOURNAL}.lock*"):  # this process holds the folder: whoever left it is dead
+        stale.unlink()
+    repair_tail(path)
+    for attempt in ("first", "second"):
+        try:
+            storage = JournalStorage(JournalFileBackend(str(path), JournalFileOpenLock(str(path))))
+            return optuna.create_study(
+                storage=storage,
+                sampler=sampler,
+                pruner=optuna.pruners.NopPruner(),
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+            )
+        except (ValueError, KeyError, TypeError, AssertionError):
+            if attempt == "second":
+                raise
+            _put_aside(path)
+    raise AssertionError("unreachable")
+
+
+def repair_tail(path: Path) -> bytes:
+    """Cut what a killed writer left half written at the journal's end, keep it beside, and return it."""
+    if not path.is_file():
+        return b""
+    text = path.read_bytes()
+    end = text.rfind(b"\n") + 1
+    torn = text[end:]
+    if torn:
+        path.with_name(f"{path.name}.torn-{time.time_ns()}").write_bytes(torn)
+        with path.open("r+b") as file:
+            file.truncate(end)
+    return torn
+
+
+def _put_aside(path: Path) -> None:
+    if path.exists():
+        path.rename(path.with_name(f"{path.name}.unreadable-{uuid.uuid4().hex[:8]}"))
+
+
+def _sound(study: optuna.Study, ledger: Ledger) -> bool:
+    """Whether every trial names the run that its cell stands for, and says what that run's record says.
+
+    A line that is lost from a journal would else give results to other cells, silently.
+    """
+    cells = json.loads(study.user_attrs.get(CELLS, "[]"))
+    for trial in study.get_trials(deepcopy=False):
+        cell, run_id = trial.params.get("cell"), trial.user_attrs.get("run_id")
+        told = trial.user_attrs.get("status") in RECORDED and trial.state != TrialState.RUNNING
+        if not told and (cell is None or run_id is None):
+            continue  # its coordinator died between asking and saying which
+        if not isinstance(cell, int) or not 0 <= cell < len(cells) or cells[cell] != run_id:
+            return False
+        record = ledger.records.get(run_id)
+        if told and record is not None:
+            run = Run(id=record.run_id, variant=record.config["variant"], seed=record.config["seed"])
+            answer = answer_from(run, record)
+            says = {"variant": run.variant, "seed": run.seed, "status": answer.status}
+            if any(trial.user_attrs.get(key) != value for key, value in says.items()):
+                return False
+            if trial.values != _values(answer) or trial.intermediate_values != dict(answer.epochs):
+                return False
+    return True
+
+
+def _values(answer: Answer) -> list[float] | None:
+    return [answer.value] if answer.status == "finished" and answer.value is not None else None
+
+
+def _cells(study: optuna.Study, runs: Sequence[Run]) -> Mapping[str, int]:
+    """The list of cells, which only grows: a cell keeps its number when variants or seeds are added."""
+    known: list[str] = json.loads(study.user_attrs.get(CELLS, "[]"))
+    new = [run.id for run in runs if run.id not in set(known)]
+    if new:
+        known += new
+        study.set_user_attr(CELLS, json.dumps(known))
+    return {run_id: cell for cell, run_id in enumerate(known)}

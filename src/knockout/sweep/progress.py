@@ -1,0 +1,133 @@
+"""What a person sees while a study runs: a live display on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Mapping
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from knockout.study import Run
+from knockout.sweep.owner import Progress
+from knockout.sweep.work import Answer
+
+PLAIN_SECONDS = 5.0
+"""How often plain lines sum up what is going on."""
+
+
+def describe(seconds: float) -> str:
+    """A duration as a person says it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+class Watch:
+    """Counts and times: what both displays say of the whole."""
+
+    def __init__(self) -> None:
+        self.total = self.done = self.workers = self.ended_here = 0
+        self.started = time.monotonic()
+        self.share_running = 0.0
+
+    def start(self, *, total: int, done: int, workers: int) -> None:
+        self.total, self.done, self.workers = total, done, workers
+        self.started = time.monotonic()
+
+    def count(self, answer: Answer) -> None:
+        if answer.status != "stopped":
+            self.done += 1
+            self.ended_here += 1
+
+    def time_left(self) -> str:
+        """From the pace so far, parts of runs in flight counted in."""
+        pace = self.ended_here + self.share_running
+        if pace < 0.5:
+            return "time left: not known yet"
+        left = (time.monotonic() - self.started) / pace * max(0.0, self.total - self.done - self.share_running)
+        return f"about {describe(left)} left"
+
+
+def line_of(answer: Answer) -> str:
+    """One line on how a run ended."""
+    run = answer.run
+    value = "" if answer.value is None else f", validation accuracy {100 * answer.value:.1f} %"
+    seconds = f", {answer.seconds:.1f} s" if answer.seconds else ""
+    reason = f": {answer.reason}" if answer.reason else ""
+    return f"{run.variant} seed {run.seed}: {answer.status}{value}{seconds}{reason}"
+
+
+class PlainDisplay:
+    """One line for each run that ends, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.watch = Watch()
+
+    def start(self, *, total: int, done: int, workers: int) -> None:
+        self.watch.start(total=total, done=done, workers=workers)
+        self.say(f"{total} runs, {done} of them done before; {workers} workers")
+
+    def say(self, line: str) -> None:
+        self.console.print(Text(line), soft_wrap=True)
+
+    def ended(self, answer: Answer) -> None:
+        self.watch.count(answer)
+        self.say(f"[{self.watch.done}/{self.watch.total}] {line_of(answer)}; {self.watch.time_left()}")
+
+    def running(self, progress: Mapping[Run, Progress | None]) -> None:
+        self.watch.share_running = _share(progress)
+
+    def stop(self) -> None:
+        pass
+
+
+class LiveDisplay:
+    """A bar over the whole study, a line for each run in flight, and failures as they happen."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.watch = Watch()
+        self.bar = Bar(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"),
+            console=console, auto_refresh=False,
+        )  # fmt: skip
+        self.task = self.bar.add_task("runs", total=None, left="")
+        self.live = Live(console=console, refresh_per_second=4)
+
+    def start(self, *, total: int, done: int, workers: int) -> None:
+        self.watch.start(total=total, done=done, workers=workers)
+        self.bar.update(self.task, total=total, completed=done)
+        self.live.start()
+        self.running({})
+
+    def say(self, line: str) -> None:
+        self.live.console.print(Text(line), soft_wrap=True)
+
+    def ended(self, answer: Answer) -> None:
+        self.watch.count(answer)
+        style = "" if answer.status == "finished" else "bold red"
+        if style:
+            self.live.console.print(Text(line_of(answer), style=style), soft_wrap=True)
+
+    def running(self, progress: Mapping[Run, Progress | None]) -> None:
+        self.watch.share_running = _share(progress)
+        self.bar.update(self.task, completed=self.watch.done, left=self.watch.time_left())
+        lines = []
+        for run, told in progress.items():
+            name = f"  {run.variant} seed {run.seed}"
+            state = "starting" if told is None else f"step {told.step}/{told.steps}  loss {told.loss:.3f}"
+            lines.append(Text(f"{name:<40}{state}", style="dim"))
+        self.live.update(Group(self.bar, *lines))
+
+    def stop(self) -> None:
+        self.running({})
+        self.live.stop()
+
+
+def _share(progress: Mapping[Run, Progress | None]) -> float:
+    return sum(told.step / told.steps for told in progress.values() if told is not None)

@@ -1,0 +1,155 @@
+"""Batches: each text once, the same ones for every variant, and padding that a loop in Python agrees with."""
+
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from knockout.data.batches import CHUNK_BATCHES, Split, evaluation_batches, load, training_batches
+from knockout.data.prepare import prepare
+from knockout.job import DataSpec
+from knockout.streams import generator, stream
+
+lengths_of_texts = st.lists(st.integers(1, 40), max_size=400).map(lambda v: np.array(v, dtype=np.int64))
+
+
+def split_of(rows: list[list[int]], labels: list[int] | None = None) -> Split:
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return Split(
+        ids=torch.tensor([i for row in rows for i in row], dtype=torch.int32),
+        offsets=torch.from_numpy(offsets),
+        labels=torch.tensor(labels or [0] * len(rows), dtype=torch.int64),
+        lengths=np.diff(offsets),
+    )
+
+
+def same(one: list[NDArray[np.int64]], other: list[NDArray[np.int64]]) -> bool:
+    return [b.tolist() for b in one] == [b.tolist() for b in other]
+
+
+@given(lengths=lengths_of_texts, batch_size=st.integers(1, 50), seed=st.integers(0, 2**53 - 1), epoch=st.integers(1, 9))
+def test_each_text_once_in_as_many_batches_as_the_trainer_counts(
+    lengths: NDArray[np.int64], batch_size: int, seed: int, epoch: int
+) -> None:
+    batches = training_batches(lengths, batch_size=batch_size, seed=seed, epoch=epoch)
+    assert sorted(i for batch in batches for i in batch.tolist()) == list(range(len(lengths)))
+    assert len(batches) == math.ceil(len(lengths) / batch_size)
+    assert sorted(map(len, batches)) == sorted(
+        [batch_size] * (len(lengths) // batch_size) + [r for r in [len(lengths) % batch_size] if r]
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
+@pytest.mark.parametrize("off", [-1, 0, 1])
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+def test_chunks_never_make_more_batches(batch_size: int, off: int, chunks: int) -> None:
+    count = chunks * CHUNK_BATCHES * batch_size + off
+    batches = training_batches(np.ones(count, dtype=np.int64), batch_size=batch_size, seed=0, epoch=1)
+    assert len(batches) == -(-count // batch_size)
+    assert sum(len(batch) < batch_size for batch in batches) <= 1
+
+
+def test_batches_are_a_function_of_seed_and_epoch_alone() -> None:
+    lengths = np.random.default_rng(0).integers(1, 64, 1000)
+
+    def made(seed: int, epoch: int) -> list[NDArray[np.int64]]:
+        return training_batches(lengths, batch_size=16, seed=seed, epoch=epoch)
+
+    first = {(seed, epoch): made(seed, epoch) for seed in (0, 1) for epoch in (1, 2, 3)}
+    np.random.seed(7)  # noqa: NPY002  # the global generators are stirred, and must not matter
+    torch.manual_seed(7)
+    for key, batches in reversed(first.items()):
+        assert same(batches, made(*key))
+    pairs = [(a, b) for a in first for b in first if a < b]
+    assert not any(same(first[a], first[b]) for a, b in pairs)
+    assert not any(
+        {tuple(sorted(x.tolist())) for x in first[a]} & {tuple(sorted(x.tolist())) for x in first[b]} for a, b in pairs
+    )
+
+
+def test_batches_hold_texts_of_similar_length_in_a_random_order() -> None:
+    lengths = np.random.default_rng(1).integers(1, 65, 3200)
+    batches = training_batches(lengths, batch_size=16, seed=0, epoch=1)
+    padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches)
+    unsorted = sum(16 * int(lengths[i : i + 16].max()) for i in range(0, 3200, 16))
+    assert padded < 1.1 * int(lengths.sum()) < unsorted
+    longest = np.array([lengths[batch].max() for batch in batches])
+    assert abs(float(np.corrcoef(longest[:-1], longest[1:])[0, 1])) < 0.3  # 200 batches: the sd of chance is 0.07
+
+
+@given(lengths=lengths_of_texts, tokens=st.integers(1, 300))
+def test_evaluation_batches_cover_each_text_once_within_the_budget(lengths: NDArray[np.int64], tokens: int) -> None:
+    batches = list(evaluation_batches(lengths, tokens=tokens))
+    assert sorted(i for batch in batches for i in batch.tolist()) == list(range(len(lengths)))
+    assert all(len(batch) == 1 or len(batch) * int(lengths[batch].max()) <= tokens for batch in batches)
+    tops = [int(lengths[batch].max()) for batch in batches]
+    assert tops == sorted(tops, reverse=True)
+    assert same(batches, list(evaluation_batches(lengths, tokens=tokens)))
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=12),
+    picks=st.lists(st.integers(0, 10**6), min_size=1, max_size=8),
+    more=st.integers(0, 3),
+)
+def test_a_batch_against_padding_by_hand(rows: list[list[int]], picks: list[int], more: int) -> None:
+    labels = [i % 3 for i in range(len(rows))]
+    split = split_of(rows, labels)
+    index = [pick % len(rows) for pick in picks]
+    longest = max(len(rows[i]) for i in index) + more
+    ids, mask, told = split.batch(torch.tensor(index), longest)
+    assert ids.tolist() == [rows[i] + [0] * (longest - len(rows[i])) for i in index]
+    assert mask.tolist() == [[column < len(rows[i]) for column in range(longest)] for i in index]
+    assert told.tolist() == [labels[i] for i in index]
+    assert (ids.dtype, mask.dtype) == (torch.int64, torch.bool)
+    assert split.count == len(rows)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**53 - 1))
+def test_streams_of_other_purposes_and_seeds_are_others(seed: int) -> None:
+    purposes = ("order/epoch.1", "order/epoch.2", "dropout", "init/encoder.0.weight", "init/encoder.1.weight")
+    drawn = {p: tuple(np.random.default_rng(stream(seed, p)).integers(0, 2**63, 4).tolist()) for p in purposes}
+    assert len(set(drawn.values())) == len(purposes)
+    again = {
+        p: tuple(np.random.default_rng(stream(seed, p)).integers(0, 2**63, 4).tolist()) for p in reversed(purposes)
+    }
+    assert again == drawn
+    other = np.random.default_rng(stream((seed + 1) % 2**53, "dropout")).integers(0, 2**63, 4)
+    assert tuple(other.tolist()) != drawn["dropout"]
+
+
+def test_a_stream_is_keyed_as_documented() -> None:
+    expected = np.random.SeedSequence([3, zlib.crc32(b"init/head.weight")])
+    np.testing.assert_array_equal(stream(3, "init/head.weight").generate_state(8), expected.generate_state(8))
+
+
+def test_generators_repeat_whatever_else_was_drawn() -> None:
+    first = torch.rand(5, generator=generator(0, "dropout"))
+    torch.rand(100, generator=generator(0, "other"))
+    torch.manual_seed(5)
+    assert torch.equal(first, torch.rand(5, generator=generator(0, "dropout")))
+    assert not torch.equal(first, torch.rand(5, generator=generator(1, "dropout")))
+    assert not torch.equal(first, torch.rand(5, generator=generator(0, "other")))
+
+
+@pytest.mark.usefixtures("cache")
+def test_what_was_prepared_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n" + "".join(f"a b{i} {'c ' * (i % 5)},{i % 2}\n" for i in range(200)))
+    prepared = prepare(DataSpec(source=str(path), max_length=4, min_frequency=1))
+    data = load(prepared.ref.path, "cpu")
+    assert (data.vocabulary, data.classes, data.max_length) == (prepared.summary["vocabulary"], 2, 4)
+    for name in ("train", "validation", "test"):
+        split: Split = getattr(data, name)
+        assert split.count == prepared.summary["splits"][name]["count"] == len(split.labels)
+        assert split.lengths.max() <= 4
+        assert int(split.lengths.sum()) == len(split.ids)
+        assert int(split.ids.max()) < data.vocabulary
+        assert int(split.ids.min()) > 0  # no text holds padding

@@ -1,0 +1,611 @@
+"""Sources: what is read, what is dropped and counted, and what is refused."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knockout.data import sources
+from knockout.data.sources import (
+    SPLITS,
+    Corpus,
+    DataError,
+    Tables,
+    absolute_source,
+    clean,
+    load_tables,
+    normalise,
+    read_corpus,
+)
+from knockout.job import DataSpec
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+
+Row = tuple[Any, Any]
+
+
+def spec(source: Path | str = "x", **changed: Any) -> DataSpec:
+    return DataSpec(source=str(source), **changed)
+
+
+def many(count: int = 100, word: str = "word") -> list[Row]:
+    """Rows of different texts, labels by turns."""
+    return [(f"{word} {i} here", i % 2) for i in range(count)]
+
+
+def tables(names: list[str] | None = None, **splits: Sequence[Row]) -> Tables:
+    rows = {split: ([t for t, _ in pairs], [y for _, y in pairs]) for split, pairs in splits.items()}
+    return Tables(rows=rows, names=names, notes=[])
+
+
+def rows_of(corpus: Corpus, split: str) -> list[tuple[str, int]]:
+    return list(zip(corpus.splits[split].text, corpus.splits[split].label, strict=True))
+
+
+def write(path: Path, rows: Sequence[Row], columns: tuple[str, str] = ("text", "label")) -> Path:
+    """Rows in the format that the path's extension names."""
+    records = [dict(zip(columns, row, strict=True)) for row in rows]
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        pq.write_table(pa.Table.from_pylist(records), path)
+    elif kind == ".csv":
+        lines = [",".join('"' + str(v).replace('"', '""') + '"' for v in r.values()) for r in records]
+        path.write_text("\n".join([",".join(columns), *lines]) + "\n", encoding="utf-8")
+    elif kind == ".jsonl":
+        path.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+    else:
+        path.write_text(json.dumps(records), encoding="utf-8")
+    return path
+
+
+# --- normalising --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a<br />b<br/>c<BR>d<br >e", "a b c d e"),
+        ("a\u0085b\u00a0c\u2003d\te\r\nf", "a b c d e f"),
+        ("\ufeffa\ufeff b", "a b"),
+        ("  a   b ", "a b"),
+        ("e\u0301", "\u00e9"),
+        ("<br /><br />", ""),
+        ("a < br b", "a < br b"),
+    ],
+)
+def test_normalise(text: str, expected: str) -> None:
+    assert normalise(text) == expected
+
+
+@given(st.text())
+def test_a_normalised_text_has_single_spaces_and_stays_as_it_is(text: str) -> None:
+    once = normalise(text)
+    assert once == once.strip()
+    assert "  " not in once
+    assert not any(c.isspace() and c != " " for c in once)
+    assert "\ufeff" not in once
+
+
+# --- the embedded set ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KNOCKOUT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return load_tables(spec("rotten_tomatoes"))
+
+
+def test_rotten_tomatoes_keeps_every_sentence_and_splits_7_1_2(embedded: Tables) -> None:
+    corpus = clean(embedded, spec("rotten_tomatoes"))
+    counts = {split: len(corpus.splits[split].text) for split in SPLITS}
+    assert sum(counts.values()) == 8530
+    assert corpus.dropped == {}
+    for split, share in zip(SPLITS, (0.7, 0.1, 0.2), strict=True):
+        assert abs(counts[split] - share * 8530) < 4 * (8530 * share * (1 - share)) ** 0.5  # 4 binomial sd
+    assert Counter(label for split in SPLITS for label in corpus.splits[split].label) == {0: 4265, 1: 4265}
+    for split in SPLITS:  # the class balance of each part is that of the whole, within 4 binomial sd
+        labels = corpus.splits[split].label
+        assert abs(sum(labels) / len(labels) - 0.5) < 4 * 0.5 / len(labels) ** 0.5
+
+
+def test_the_split_is_a_function_of_the_text_alone(embedded: Tables) -> None:
+    texts, labels = embedded.rows["unsplit"]
+    backwards = Tables(rows={"unsplit": (texts[::-1], labels[::-1])}, names=embedded.names, notes=[])
+    half = Tables(rows={"unsplit": (texts[::2], labels[::2])}, names=embedded.names, notes=[])
+    whole, turned, part = (clean(t, spec("rotten_tomatoes")) for t in (embedded, backwards, half))
+    for split in SPLITS:
+        assert set(rows_of(whole, split)) == set(rows_of(turned, split))
+        assert set(rows_of(part, split)) <= set(rows_of(whole, split))
+
+
+def test_another_split_moves_only_what_the_borders_pass(embedded: Tables) -> None:
+    small = clean(embedded, spec("rotten_tomatoes", split=(0.5, 0.1, 0.4)))
+    large = clean(embedded, spec("rotten_tomatoes", split=(0.7, 0.1, 0.2)))
+    assert set(small.splits["train"].text) < set(large.splits["train"].text)
+    assert set(large.splits["test"].text) < set(small.splits["test"].text)
+
+
+def test_two_processes_split_alike_whatever_the_hash_seed(tmp_path: Path) -> None:
+    rows = [(f"text {i}", ["no", "yes", "maybe"][i % 3]) for i in range(300)]
+    path = write(tmp_path / "a.csv", rows)
+    code = (
+        "import sys, hashlib; from knockout.job import DataSpec; from knockout.data.prepare import content_id;"
+        "from knockout.data.sources import read_corpus; s = DataSpec(source=sys.argv[1]); c = read_corpus(s);"
+        "print(content_id(c, s), c.classes)"
+    )
+    shown = []
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "KNOCKOUT_CACHE": str(tmp_path / hash_seed)}
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True, check=True
+        )
+        shown.append(done.stdout)
+    assert shown[0] == shown[1]
+    assert "['maybe', 'no', 'yes']" in shown[0]
+
+
+# --- the rules ----------------------------------------------------------------------------------------------------
+
+
+def test_repeats_and_contradictions_are_dropped_and_counted() -> None:
+    rows = [*many(), ("twice", 0), ("twice ", 0), ("thrice", 1), ("thrice", 1), ("thrice", 1), ("both", 0), ("both", 1)]
+    corpus = clean(tables(unsplit=rows), spec())
+    kept = Counter(text for split in SPLITS for text in corpus.splits[split].text)
+    assert set(kept.values()) == {1}
+    assert set(kept) == {t for t, _ in many()} | {"twice", "thrice"}
+    assert corpus.dropped == {"contradicting labels in the data": 2, "repeats in the data": 3}
+
+
+texts_and_labels = st.lists(st.tuples(st.sampled_from("abcdefghij"), st.integers(0, 1)), max_size=25)
+
+
+@given(train=texts_and_labels, validation=texts_and_labels, test=texts_and_labels)
+def test_the_rules_against_brute_force(train: list[Row], validation: list[Row], test: list[Row]) -> None:
+    """Every row of every split is kept or counted; splits are disjoint; a given test split is as it was."""
+    apart = {"train": many(20, "t"), "validation": many(20, "v"), "test": many(20, "u")}
+    given_rows = {"train": train + apart["train"], "validation": validation + apart["validation"]}
+    test_rows = test + apart["test"]
+    corpus = clean(tables(train=given_rows["train"], validation=given_rows["validation"], test=test_rows), spec())
+    tests = {text for text, _ in test}
+
+    def consistent(rows: list[Row]) -> set[Row]:
+        return {(t, y) for t, y in rows if (t, 1 - y) not in rows}
+
+    validations = {row for row in consistent(given_rows["validation"]) if row[0] not in tests}
+    trains = {row for row in consistent(given_rows["train"]) if row[0] not in tests | {t for t, _ in validations}}
+    assert rows_of(corpus, "test") == test + apart["test"]
+    assert sorted(rows_of(corpus, "validation")) == sorted(validations)
+    assert sorted(rows_of(corpus, "train")) == sorted(trains)
+    before = sum(map(len, given_rows.values()))
+    assert before - len(trains) - len(validations) == sum(corpus.dropped.values())
+
+
+def test_a_given_test_split_is_never_changed() -> None:
+    test = [*many(200, "t"), ("t 0 here", 0), ("t 1 here", 0), ("", 1), ("<br />", 0)]
+    corpus = clean(tables(train=many(), validation=many(30, "v"), test=test), spec())
+    assert rows_of(corpus, "test") == [(normalise(t), y) for t, y in test]
+    assert corpus.dropped == {}
+    assert any("2 empty texts of the given test split" in note for note in corpus.notes)
+
+
+def test_training_rows_in_validation_or_test_are_dropped_and_counted() -> None:
+    validation, test = many(30, "v"), many(40, "u")
+    train = [*many(), *validation[:3], *test[:5], test[0], ("U 6 HERE", 0)]
+    corpus = clean(tables(train=train, validation=[*validation, *test[:2]], test=test), spec())
+    assert rows_of(corpus, "train") == [*many(), ("U 6 HERE", 0)]  # another text: case counts
+    assert rows_of(corpus, "validation") == validation
+    assert corpus.dropped == {
+        "repeats in train": 1,
+        "in train and in validation or test": 8,
+        "in validation and in test": 2,
+    }
+
+
+def test_a_missing_validation_is_a_tenth_of_training() -> None:
+    corpus = clean(tables(train=many(2000), test=many(50, "u")), spec())
+    train, validation = set(corpus.splits["train"].text), set(corpus.splits["validation"].text)
+    assert train | validation == {t for t, _ in many(2000)}
+    assert not train & validation
+    assert abs(len(validation) - 200) < 4 * (2000 * 0.1 * 0.9) ** 0.5
+    assert any("no validation split was given" in note for note in corpus.notes)
+
+
+def test_sorted_by_class_does_not_matter() -> None:
+    rows = [(f"text {i}", int(i >= 1000)) for i in range(2000)]  # as IMDB's files are
+    corpus = clean(tables(train=rows, test=many(50, "u")), spec())
+    labels = corpus.splits["validation"].label
+    assert abs(sum(labels) / len(labels) - 0.5) < 4 * 0.5 / len(labels) ** 0.5
+
+
+def test_empty_texts_up_to_one_percent_are_dropped_and_counted() -> None:
+    rows = [*many(198), (" <br /> ", 0), (None, 1)]
+    corpus = clean(tables(unsplit=rows), spec())
+    assert corpus.dropped == {"empty in unsplit": 2}
+    assert "" not in {t for split in SPLITS for t in corpus.splits[split].text}
+
+
+@pytest.mark.parametrize("split", ["unsplit", "train", "validation", "test"])
+def test_more_than_one_percent_empty_is_an_error(split: str) -> None:
+    splits: dict[str, list[Row]] = {"train": many(), "validation": many(30, "v"), "test": many(30, "u")}
+    if split == "unsplit":
+        splits = {"unsplit": many()}
+    splits[split] = [*many(196, "w"), ("", 0), ("", 1)]
+    with pytest.raises(DataError, match=f"2 of 198 texts of {split} are empty, over 1%; is 'text' the right column"):
+        clean(tables(None, **splits), spec())
+
+
+@pytest.mark.parametrize("label", [None, ""])
+def test_a_row_without_a_label(label: object) -> None:
+    rows = [(f"text {i}", "ab"[i % 2]) for i in range(100)]
+    with pytest.raises(DataError, match="unsplit has a row without a label \\(column 'label'\\)"):
+        clean(tables(unsplit=[*rows, ("more", label)]), spec())
+
+
+def test_the_minus_one_of_unlabelled_rows() -> None:
+    with pytest.raises(DataError, match="train has a row without a label"):
+        clean(tables(names=["neg", "pos"], train=[*many(), ("more", -1)], test=many(30, "u")), spec())
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([1, 0], ["0", "1"]),
+        (["pos", "neg"], ["neg", "pos"]),
+        ([5, 3], ["3", "5"]),
+        ([10, 9], ["9", "10"]),  # numbers in the order of numbers
+        ([True, False], ["False", "True"]),
+        (["NA", "None"], ["NA", "None"]),
+    ],
+)
+def test_labels_are_indices_in_a_fixed_order(labels: list[Any], classes: list[str]) -> None:
+    rows = [(f"text {i}", labels[i % 2]) for i in range(100)]
+    corpus = clean(tables(unsplit=rows), spec())
+    assert corpus.classes == classes
+    for split in SPLITS:
+        for text, label in rows_of(corpus, split):
+            assert str(labels[int(text.split()[1]) % 2]) == classes[label]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([1, "a"], "partly text and partly numbers"),
+        ([0.0, float("nan")], "not a finite number"),
+        ([[0], [1]], "labels are list"),
+        ([{"x": 0}, 1], "labels are dict"),
+        ([1, 1], "train holds 1 classes"),
+    ],
+)
+def test_labels_that_are_no_classes(labels: list[Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        clean(tables(unsplit=[(f"text {i}", labels[i % 2]) for i in range(100)]), spec())
+
+
+def test_a_thousand_and_one_labels_are_no_classification() -> None:
+    with pytest.raises(DataError, match="1001 different labels"):
+        clean(tables(unsplit=[(f"text {i}", i) for i in range(1001)]), spec())
+
+
+def test_a_class_that_training_never_shows_is_named() -> None:
+    corpus = clean(tables(names=["a", "b", "c"], train=many(), test=[*many(30, "u"), ("rare", 2)]), spec())
+    assert "classes that training never shows: c" in corpus.notes
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.json", "a.jsonl", "A.CSV"])
+@pytest.mark.usefixtures("cache")
+def test_a_single_file_is_split_by_the_hash(name: str, tmp_path: Path) -> None:
+    rows = [(f'text {i}, "so" it\nis', i % 2) for i in range(200)]
+    corpus = read_corpus(spec(write(tmp_path / name, rows)))
+    assert sorted(row for split in SPLITS for row in rows_of(corpus, split)) == sorted(
+        (normalise(t), y) for t, y in rows
+    )
+    assert {s: rows_of(corpus, s) for s in SPLITS} == {
+        s: rows_of(clean(tables(unsplit=rows), spec()), s) for s in SPLITS
+    }
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "test"),
+    [
+        ("train.parquet", "validation.parquet", "test.parquet"),
+        ("train.csv", "dev.csv", "test.csv"),
+        ("training.jsonl", "valid.jsonl", "eval.jsonl"),
+        ("data/train-00000-of-00001.parquet", "data/val-00000-of-00001.parquet", "data/test-00000-of-00001.parquet"),
+    ],
+)
+@pytest.mark.usefixtures("cache")
+def test_a_folder(train: str, validation: str, test: str, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    (folder / "data").mkdir(parents=True)
+    parts = {"train": (train, many()), "validation": (validation, many(20, "v")), "test": (test, many(30, "u"))}
+    for name, rows in parts.values():
+        write(folder / name, rows)
+    corpus = read_corpus(spec(folder))
+    assert {split: rows_of(corpus, split) for split in SPLITS} == {split: rows for split, (_, rows) in parts.items()}
+
+
+@pytest.mark.usefixtures("cache")
+def test_other_files_are_ignored_and_named(tmp_path: Path) -> None:
+    write(tmp_path / "train.csv", many())
+    write(tmp_path / "test.csv", many(30, "u"))
+    write(tmp_path / "unsupervised.csv", many(30, "z"))
+    (tmp_path / "README.md").write_text("no data\n")
+    (tmp_path / "loader.py").write_text("raise SystemExit(f'{__file__} was run')\n")
+    (tmp_path / "train.pkl").write_bytes(pickle.dumps("never read"))
+    corpus = read_corpus(spec(tmp_path))
+    assert "ignored, since their names are no split's: unsupervised.csv" in corpus.notes
+    assert not any(t.startswith("z ") for s in SPLITS for t in corpus.splits[s].text)
+
+
+@pytest.mark.usefixtures("cache")
+def test_texts_that_look_like_missing_values_stay_texts(tmp_path: Path) -> None:
+    odd = ["null", "NA", "None", "nan", "N/A", "NULL", "-1.5"]
+    path = write(tmp_path / "a.csv", [*many(), *((t, 1) for t in odd)])
+    corpus = read_corpus(spec(path))
+    assert set(odd) <= {t for s in SPLITS for t in corpus.splits[s].text}
+    assert corpus.dropped == {}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+@pytest.mark.usefixtures("cache")
+def test_a_byte_order_mark_and_breaks_in_a_file(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, [*many(), ("one\u0085two<br />three", 1)])
+    path.write_text("\ufeff" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    corpus = read_corpus(spec(path))
+    assert "one two three" in {t for s in SPLITS for t in corpus.splits[s].text}
+
+
+@pytest.mark.usefixtures("cache")
+def test_other_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", many(), ("review", "stars"))
+    with pytest.raises(DataError, match=r"has no column 'text'; it has 'review', 'stars'.*data\.text_column"):
+        read_corpus(spec(path))
+    with pytest.raises(DataError, match="has no column 'label'; it has 'review', 'stars'"):
+        read_corpus(spec(path, text_column="review"))
+    corpus = read_corpus(spec(path, text_column="review", label_column="stars"))
+    assert sum(len(corpus.splits[s].text) for s in SPLITS) == 100
+
+
+@pytest.mark.usefixtures("cache")
+def test_numbers_in_the_column_of_texts(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [(i, i % 2) for i in range(50)])
+    with pytest.raises(DataError, match="column 'text' holds int, not text"):
+        read_corpus(spec(path))
+
+
+@pytest.mark.usefixtures("cache")
+def test_named_labels_of_a_parquet_file(tmp_path: Path) -> None:
+    feature = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["zero", "one"])})
+    rows = many()
+    table = datasets.Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]}, features=feature)
+    table.to_parquet(str(tmp_path / "a.parquet"))
+    corpus = read_corpus(spec(tmp_path / "a.parquet"))
+    assert corpus.classes == ["zero", "one"]
+    assert sorted(row for s in SPLITS for row in rows_of(corpus, s)) == sorted(rows)
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("bad", ["train", "test"])
+@pytest.mark.parametrize("extension", ["parquet", "csv", "jsonl"])
+def test_a_corrupt_file_is_named(bad: str, extension: str, tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        write(tmp_path / f"{split}.{extension}", many(30, split))
+    (tmp_path / f"{bad}.{extension}").write_bytes(b"PAR1\xff\xfe\x00 broken")
+    with pytest.raises(DataError) as caught:
+        read_corpus(spec(tmp_path))
+    assert str(caught.value).startswith(f"{tmp_path / f'{bad}.{extension}'}: not read as")
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_parquet_file_cut_anywhere_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", many(20))
+    whole = path.read_bytes()
+    for end in range(0, len(whole), len(whole) // 5):
+        path.write_bytes(whole[:end])
+        with pytest.raises(DataError, match=r"a\.parquet: not read as parquet"):
+            read_corpus(spec(path))
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("content", ["", "text,label\n"])
+def test_a_file_without_rows(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(DataError, match=r"a\.csv"):
+        read_corpus(spec(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("name", ["./nothing.csv", "/no/such/folder", "~/no-such-file-anywhere", "nothing.parquet"])
+def test_a_missing_file(name: str) -> None:
+    with pytest.raises(DataError, match="no such file or folder"):
+        read_corpus(spec(name))
+
+
+@pytest.mark.parametrize("name", ["a.pkl", "a.py", "a.pt", "a.npz", "a.txt", "a"])
+def test_other_formats_are_refused_unread(name: str, tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    (tmp_path / name).write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(DataError, match=r"read are \.parquet, \.csv, \.json, \.jsonl, got"):
+        read_corpus(spec(tmp_path / name))
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_folder_named_after_its_script_runs_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "reviews"
+    folder.mkdir()
+    (folder / "reviews.py").write_text(f"import os; os.mkdir({str(tmp_path / 'sprung')!r})\n")
+    with pytest.raises(DataError, match=r"the folder holds no \.parquet, \.csv, \.json, \.jsonl file"):
+        read_corpus(spec(folder))
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("names", [("train.csv",), ("train.csv", "validation.csv"), ("a.csv", "b.csv")])
+def test_a_folder_without_train_and_test(names: tuple[str, ...], tmp_path: Path) -> None:
+    for name in names:
+        write(tmp_path / name, many(10))
+    with pytest.raises(DataError, match=f"needs train and test files.*got {', '.join(names)}"):
+        read_corpus(spec(tmp_path))
+
+
+def test_a_folder_of_two_formats(tmp_path: Path) -> None:
+    write(tmp_path / "train.csv", many(10))
+    write(tmp_path / "test.jsonl", many(10))
+    with pytest.raises(DataError, match="one format per folder, got csv, json"):
+        read_corpus(spec(tmp_path))
+
+
+@pytest.mark.usefixtures("cache")
+def test_new_content_is_read_even_where_path_and_time_are_the_old_ones(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", many(50, "old"))
+    read_corpus(spec(path))
+    stat = path.stat()
+    write(path, many(50, "new"))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    corpus = read_corpus(spec(path))
+    assert {t.split()[0] for s in SPLITS for t in corpus.splits[s].text} == {"new"}
+
+
+# --- hubs ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_hub_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def offline(name: str) -> None:
+        asked.append(name)
+        raise ConnectionError("no route to host\nand a second line")
+
+    monkeypatch.setattr(datasets, "load_dataset", offline)
+    with pytest.raises(DataError) as caught:
+        read_corpus(spec("imdb"))
+    message = str(caught.value)
+    assert asked == ["stanfordnlp/imdb"]
+    assert "ConnectionError: no route to host)" in message
+    assert "Without a network, give a local folder with train and test files" in message
+    assert "\n" not in message
+
+
+def test_a_hub_that_has_only_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scripts(name: str) -> None:
+        raise RuntimeError(f"Dataset scripts are no longer supported, but found {name}.py")
+
+    monkeypatch.setattr(datasets, "load_dataset", scripts)
+    with pytest.raises(DataError, match=r"Dataset scripts are no longer supported.*local folder"):
+        read_corpus(spec("someone/old"))
+
+
+def hub(**splits: Sequence[Row]) -> Any:
+    return datasets.DatasetDict(
+        {
+            name: datasets.Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
+            for name, rows in splits.items()
+        }
+    )
+
+
+def test_splits_of_other_names_are_ignored_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = hub(train=many(), test=many(30, "u"), unsupervised=[("z", -1)])
+    monkeypatch.setattr(datasets, "load_dataset", lambda _name: found)
+    corpus = read_corpus(spec("imdb"))
+    assert "splits ignored, since their names are none of ours: unsupervised" in corpus.notes
+    assert rows_of(corpus, "test") == many(30, "u")
+
+
+def test_a_hub_without_a_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "load_dataset", lambda _name: hub(train=many(200)))
+    corpus = read_corpus(spec("someone/reviews"))
+    assert sum(len(corpus.splits[s].text) for s in SPLITS) == 200
+    assert any("no test split" in note for note in corpus.notes)
+
+
+def test_a_hub_without_a_training_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "load_dataset", lambda _name: hub(test=many(20)))
+    with pytest.raises(DataError, match="no training split, only test"):
+        read_corpus(spec("someone/reviews"))
+
+
+# --- paths relative to a study ------------------------------------------------------------------------------------
+
+
+def test_a_path_is_relative_to_the_study(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    assert absolute_source(spec("mine"), tmp_path).source == str(tmp_path.resolve() / "mine")
+    assert absolute_source(spec("./other.csv"), tmp_path).source == str(tmp_path.resolve() / "other.csv")
+    assert absolute_source(spec("/abs/x.csv"), tmp_path).source == "/abs/x.csv"
+    for name in ("rotten_tomatoes", "imdb", "someone/reviews"):
+        assert absolute_source(spec(name), tmp_path).source == name
+
+
+# --- real sets, where they are ------------------------------------------------------------------------------------
+
+
+def needs(name: str) -> Path:
+    if not (SHARED / name).is_dir():
+        pytest.skip(f"{SHARED / name} is not on this machine")
+    return SHARED / name
+
+
+def column(path: Path, name: str) -> list[Any]:
+    return list(pq.read_table(path, columns=[name]).column(name).to_pylist())
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("name", "tokens", "classes"), [("rt_polarity", "word", 2), ("waimai_10k", "char", 2), ("trec6", "word", 6)]
+)
+def test_a_real_set(name: str, tokens: Any, classes: int) -> None:
+    folder = needs(name)
+    corpus = read_corpus(spec(folder, tokens=tokens))
+    assert len(corpus.classes) == classes
+    assert corpus.splits["test"].text == [normalise(t) for t in column(folder / "test.parquet", "text")]
+    parts = [set(corpus.splits[s].text) for s in SPLITS]
+    assert not parts[0] & parts[1]
+    assert not (parts[0] | parts[1]) & parts[2]
+    before = len(column(folder / "train.parquet", "label"))
+    if (folder / "validation.parquet").exists():
+        before += len(column(folder / "validation.parquet", "label"))
+    else:
+        assert any("no validation split was given" in note for note in corpus.notes)
+    kept = len(corpus.splits["train"].text) + len(corpus.splits["validation"].text)
+    assert before - kept == sum(corpus.dropped.values())
+    assert "\ufeff" not in "".join(corpus.splits["train"].text)
+
+
+@pytest.mark.usefixtures("cache")
+def test_the_traps_of_imdb(tmp_path: Path) -> None:
+    """A head and a tail of the official file (sorted by class), with the breaks and the U+0085 that it holds."""
+    table = pq.read_table(needs("imdb") / "official" / "train.parquet", columns=["text", "label"])
+    head = pa.concat_tables([table.slice(0, 1000), table.slice(len(table) - 1000)])
+    pq.write_table(head, tmp_path / "head.parquet")
+    raw = [str(t) for t in head.column("text").to_pylist()]
+    assert sum("<br />" in t for t in raw) > 500
+    corpus = read_corpus(spec(tmp_path / "head.parquet"))
+    texts = [t for s in SPLITS for t in corpus.splits[s].text]
+    assert not any("<br" in t or "\u0085" in t for t in texts)
+    assert len(texts) + sum(corpus.dropped.values()) == 2000
+    for split in SPLITS:
+        labels = corpus.splits[split].label
+        assert abs(sum(labels) / len(labels) - 0.5) < 4 * 0.5 / len(labels) ** 0.5
+
+
+def test_the_words_of_splits_lead_to_ours() -> None:
+    assert set(sources.SPLIT_WORDS.values()) == set(SPLITS)
+    assert all(sources.SPLIT_WORDS[split] == split for split in SPLITS)

@@ -1,0 +1,141 @@
+"""The command line as a person meets it: what is printed, what is written, how it ends."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knockout.variants import VARIANTS
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def knockout(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables}
+    command = [sys.executable, "-m", "knockout", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300)
+
+
+def test_list_names_every_variant_with_what_differs_and_the_paper(tmp_path: Path) -> None:
+    told = knockout("list", cwd=tmp_path)
+    assert told.returncode == 0
+    for name in VARIANTS:
+        assert re.search(rf"^{name}\b", told.stdout, re.MULTILINE), name
+    assert "num_heads: 8 -> 16" in told.stdout
+    assert "norm: pre -> post" in told.stdout
+    assert "Xiong et al. 2020" in told.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("list",), ("run", "--help")])
+def test_help_and_list_load_nothing_heavy(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom knockout.cli import app\n"
+        f"try: app({list(arguments)!r})\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'optuna', 'datasets', 'pandas', 'scipy', 'matplotlib', 'pyarrow'} & set(sys.modules)\n"
+        "print('heavy:', sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert "heavy: []" in done.stdout, done.stdout + done.stderr
+
+
+def test_check_says_what_runs_and_what_it_can_show(tmp_path: Path) -> None:
+    told = knockout("check", str(REPOSITORY / "ablations" / "quick.toml"), cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "10 variants and the baseline x 10 seeds = 110 runs" in told.stdout
+    assert "post_norm" in told.stdout
+    assert "norm: pre -> post" in told.stdout
+    assert "equivalent" in told.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+BAD = """
+question = "what is wrong here?"
+variants = ["no_positoin", "heads_3", "pool_max"]
+seeds = [1, -2]
+[data]
+source = "rotten_tomatoes"
+[train]
+epoch = 3
+[variant.heads_3]
+num_heads = 3
+"""
+
+
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_all_faults_at_once_exit_code_2_and_nothing_written(verb: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text(BAD, encoding="utf-8")
+    told = knockout(verb, "bad.toml", cwd=tmp_path)
+    assert told.returncode == 2
+    assert told.stdout == ""
+    for part in (
+        'bad.toml: train.epoch: unknown key (did you mean "epochs"?)',
+        'bad.toml: variants: unknown variant "no_positoin" (did you mean "no_position"?)',
+        "bad.toml: seeds: got [-2]",
+        "bad.toml: variant heads_3: num_heads = 3 does not divide d_model = 64",
+    ):
+        assert part in told.stderr, told.stderr
+    assert "Traceback" not in told.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.toml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("picture.toml", b"\x89PNG\r\n\x1a\n\x00", "no UTF-8"),
+        ("prose.toml", b"Dear reader, this is no TOML.", "no TOML"),
+        ("gone.toml", None, "no such file"),
+    ],
+)
+def test_a_file_that_is_no_study(name: str, content: bytes | None, says: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    told = knockout("run", name, cwd=tmp_path)
+    assert told.returncode == 2
+    assert says in told.stderr
+    assert "Traceback" not in told.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_faults_of_data_and_devices_write_nothing(tmp_path: Path) -> None:
+    text = 'question = "q"\nvariants = ["heads_1"]\nseeds = 1\n[data]\nsource = "{}"\n'
+    (tmp_path / "nodata.toml").write_text(text.format("./absent"), encoding="utf-8")
+    told = knockout("run", "nodata.toml", cwd=tmp_path)
+    assert (told.returncode, "no such file or folder" in told.stderr) == (2, True), told.stderr
+    (tmp_path / "gpu.toml").write_text(text.format("rotten_tomatoes") + '[run]\ndevice = "mps"\n', encoding="utf-8")
+    if sys.platform == "linux":
+        told = knockout("run", "gpu.toml", cwd=tmp_path)
+        assert (told.returncode, 'run.device = "mps"' in told.stderr) == (2, True), told.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("verb", ["report", "status"])
+def test_a_folder_without_a_study(verb: str, tmp_path: Path) -> None:
+    told = knockout(verb, "results/none", cwd=tmp_path)
+    assert told.returncode == 2
+    assert told.stderr.startswith("knockout: ")
+    assert "Traceback" not in told.stderr
+
+
+def test_a_study_from_its_file_to_the_verdict_table(tmp_path: Path) -> None:
+    """The smoke study on the real sentences, in one go; then again, which trains nothing and repeats every byte."""
+    study = str(REPOSITORY / "ablations" / "smoke.toml")
+    ran = knockout("run", study, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "12 planned: 12 finished, 0 diverged, 0 missing; 12 trained now" in ran.stdout
+    told = knockout("report", "results/smoke", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    for name in ("no_position", "heads_1", "pool_max"):
+        assert re.search(rf"^{name}.*(better|worse|trivial|equivalent|inconclusive)", told.stdout, re.MULTILINE), name
+    assert "report: results/smoke/report.html" in told.stdout
+    folder = tmp_path / "results" / "smoke"
+    first = {p.name: p.read_bytes() for p in folder.iterdir() if p.suffix in (".html", ".md", ".csv")}
+    assert {"report.html", "report.md", "summary.csv", "contrasts.csv", "costs.csv"} <= set(first)
+
+    again = knockout("run", study, cwd=tmp_path)
+    assert (again.returncode, "0 trained now" in again.stdout) == (0, True)
+    assert knockout("status", "results/smoke", cwd=tmp_path).returncode == 0
+    knockout("report", "results/smoke", cwd=tmp_path)
+    assert {name: (folder / name).read_bytes() for name in first} == first

@@ -1,0 +1,767 @@
+"""Study files and plans: what is refused and how it is told, and the runs that a study stands for."""
+
+import dataclasses
+import hashlib
+import json
+import sys
+import tomllib
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knockout.strict import Fault, StudyError
+from knockout.study import (
+    DEFAULT_TRAINER,
+    SCHEMA,
+    Plan,
+    Study,
+    builtin_trainer,
+    default_plan_text,
+    design,
+    read_study,
+    run_id,
+)
+from knockout.variants import VARIANTS, VERSION, Factors
+
+WriteStudy = Callable[..., Path]
+
+REPOSITORY = Path(__file__).parents[1]
+ABLATIONS = sorted((REPOSITORY / "ablations").glob("*.toml"))
+DATA = '[data]\nsource = "rotten_tomatoes"\n'
+DATA_ID = "d" * 64
+
+
+def study_text(
+    *,
+    question: str = '"What matters?"',
+    variants: str = '["heads_1", "no_scale"]',
+    seeds: str = "3",
+    top: str = "",
+    data: str = DATA,
+    rest: str = "",
+) -> str:
+    """TOML of a study without a fault; each part may be replaced. An empty part leaves the key out."""
+    lines = [f"{k} = {v}\n" for k, v in (("question", question), ("variants", variants), ("seeds", seeds)) if v]
+    return "".join(lines) + top + "\n" + data + rest
+
+
+def faults_of(path: Path) -> tuple[Fault, ...]:
+    with pytest.raises(StudyError) as caught:
+        read_study(path)
+    return caught.value.faults
+
+
+# --- what is in the repository ------------------------------------------------------------------------------------
+
+
+def test_there_are_study_files() -> None:
+    assert ABLATIONS
+
+
+@pytest.mark.parametrize("path", ABLATIONS, ids=lambda p: p.stem)
+def test_every_study_of_the_repository_reads_without_fault(path: Path) -> None:
+    study = read_study(path)
+    raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert study.name == path.stem
+    assert list(study.variants) == raw["variants"]
+    assert [claim.id for claim in study.claims] == [claim["id"] for claim in raw.get("claims", [])]
+    assert len(design(study, data_id=DATA_ID)) == len(study.seeds) * (len(raw["variants"]) + 1)
+
+
+def test_the_packaged_plan_is_the_plan_of_the_repository() -> None:
+    assert (REPOSITORY / "analysis" / "plan.toml").read_text(encoding="utf-8") == default_plan_text()
+
+
+def test_the_defaults_of_a_plan_are_the_packaged_plan() -> None:
+    assert dataclasses.asdict(Plan()) == tomllib.loads(default_plan_text())
+
+
+# --- a study without a fault --------------------------------------------------------------------------------------
+
+
+def test_a_whole_study(write_study: WriteStudy) -> None:
+    rest = """
+[model]
+d_model = 32
+[train]
+learning_rate = 1
+[run]
+workers = 2
+[budget]
+hours = 1
+[variant.heads_4]
+num_heads = 4
+[[claims]]
+id = "X1"
+variant = "heads_4"
+says = "equal"
+"""
+    path = write_study(study_text(variants='["no_scale", "heads_4"]', seeds="[7, 0]", rest=rest))
+    study = read_study(path)
+    assert list(study.factors) == ["baseline", "no_scale", "heads_4"]
+    assert study.variants == ("no_scale", "heads_4")
+    assert study.factors["heads_4"] == Factors(num_heads=4)
+    assert study.seeds == (7, 0)
+    assert (study.recipe.d_model, study.recipe.num_layers) == (32, 2)
+    assert type(study.recipe.learning_rate) is float
+    assert study.claims[0].metric == "accuracy"
+    assert study.text == path.read_text(encoding="utf-8")
+    assert study.plan == Plan()
+    assert study.overridden == ()
+
+
+def test_a_number_of_seeds_counts_from_zero(write_study: WriteStudy) -> None:
+    assert read_study(write_study(study_text(seeds="4"))).seeds == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**53 - 1])
+def test_the_ends_of_the_range_of_seeds_are_seeds(seed: int, write_study: WriteStudy) -> None:
+    assert read_study(write_study(study_text(seeds=f"[{seed}]"))).seeds == (seed,)
+
+
+def test_the_longest_name_and_a_byte_order_mark(write_study: WriteStudy) -> None:
+    path = write_study("\ufeff" + study_text(), "a" * 64)
+    assert read_study(path).question == "What matters?"
+
+
+def test_a_plan_beside_the_study(write_study: WriteStudy) -> None:
+    write_study("margin = 2.5\nalpha = 0.01\n", "strict")
+    study = read_study(write_study(study_text(top='plan = "strict.toml"')))
+    assert study.plan == Plan(margin=2.5, alpha=0.01)
+    assert study.plan_text == "margin = 2.5\nalpha = 0.01\n"
+    assert study.overridden == ()
+
+
+def test_a_study_may_override_the_margin(write_study: WriteStudy) -> None:
+    write_study("margin = 2.5\nalpha = 0.01\n", "strict")
+    study = read_study(write_study(study_text(top='plan = { file = "strict.toml", margin = 1 }')))
+    assert study.plan == Plan(margin=1.0, alpha=0.01)
+    assert study.overridden == ("margin",)
+    only = read_study(write_study(study_text(rest="[plan]\nmargin = 3.0\n")))
+    assert only.plan == Plan(margin=3.0)
+    assert only.plan_text == default_plan_text()
+
+
+# --- bad studies: one fault each ----------------------------------------------------------------------------------
+
+HUGE = "0x" + "f" * 6000
+DEEP_KEY = ".".join("a" * 2000)
+DECLARED = '["heads_1", "mine"]'
+CLAIM = '[[claims]]\nid = "A"\nvariant = "heads_1"\nsays = "worse"\n'
+SEEDS_ALLOWED = "from 1 to 10000"
+
+# id, text, key, part of `got`, part of `allowed`, nearest
+BAD: list[tuple[str, str, str, str, str, str]] = [
+    # unknown keys, in every table
+    ("unknown_top", study_text(top="sedes = 3"), "sedes", "unknown key", "seeds", "seeds"),
+    ("unknown_far", study_text(top="zzz = 3"), "zzz", "unknown key", "question, trainer, variants", ""),
+    ("unknown_data", study_text(rest="max_lenght = 9"), "data.max_lenght", "unknown key", "tokens", "max_length"),
+    ("unknown_model", study_text(rest="[model]\nd_modle = 8"), "model.d_modle", "unknown key", "num_layers", "d_model"),
+    ("unknown_train", study_text(rest="[train]\nepoch = 8"), "train.epoch", "unknown key", "batch_size", "epochs"),
+    ("unknown_run", study_text(rest="[run]\nworker = 8"), "run.worker", "unknown key", "threads", "workers"),
+    ("unknown_budget", study_text(rest="[budget]\nhour = 8"), "budget.hour", "unknown key", "hours", "hours"),
+    ("unknown_plan", study_text(rest="[plan]\nmargins = 8"), "plan.margins", "unknown key", "metric", "margin"),
+    ("plan_alpha", study_text(rest="[plan]\nalpha = 0.1"), "plan.alpha", "unknown key", "margin, metric, file", ""),
+    (
+        "unknown_variant_key",
+        study_text(variants=DECLARED, rest="[variant.mine]\nnum_head = 4"),
+        "variant.mine.num_head", "unknown key", "num_heads", "num_heads",
+    ),
+    ("unknown_claim", study_text(rest=CLAIM + "txt = 'a'"), "claims 1.txt", "unknown key", "says", "text"),
+    ("wrong_table", study_text(rest="[model]\nepochs = 2"), "model.epochs", "unknown key", "d_model", "train.epochs"),
+    ("wrong_table_2", study_text(rest="[train]\nd_ff = 2"), "train.d_ff", "unknown key", "epochs", "model.d_ff"),
+    # wrong types
+    ("string_for_int", study_text(rest='[model]\nd_model = "64"'), "model.d_model", '"64"', "integer", ""),
+    ("bool_for_int", study_text(rest="[train]\nepochs = true"), "train.epochs", "got true", "integer", ""),
+    ("bool_for_float", study_text(rest="[train]\nlearning_rate = true"), "train.learning_rate", "true", "number", ""),
+    ("float_for_int", study_text(rest="[train]\nepochs = 3.0"), "train.epochs", "3.0", "integer", ""),
+    (
+        "int_for_bool",
+        study_text(variants=DECLARED, rest="[variant.mine]\nresidual = 0"),
+        "variant.mine.residual", "got 0", "boolean", "",
+    ),
+    ("date_for_int", study_text(rest="[train]\nepochs = 2020-01-01"), "train.epochs", "2020-01-01", "integer", ""),
+    ("int_for_string", study_text(data="[data]\nsource = 3"), "data.source", "got 3", "string", ""),
+    ("choice", study_text(rest='tokens = "wrod"'), "data.tokens", '"wrod"', '"word", "char"', "word"),
+    ("choice_type", study_text(rest="tokens = 1"), "data.tokens", "got 1", '"word", "char"', ""),
+    ("device", study_text(rest='[run]\ndevice = "gpu"'), "run.device", '"gpu"', '"cuda"', "cpu"),
+    ("table_for_value", study_text(top="model = 3"), "model", "got 3", "a table, [model]", ""),
+    ("variant_value", study_text(rest="[variant]\nmine = 3"), "variant.mine", "got 3", "a table, [variant.mine]", ""),
+    ("claims_value", study_text(top="claims = 3"), "claims", "got 3", "[[claims]]", ""),
+    ("claims_table", study_text(rest="[claims]\nid = 'a'"), "claims", '"id"', "[[claims]]", ""),
+    # numbers that are none, and bounds
+    ("nan", study_text(rest="[train]\nlearning_rate = nan"), "train.learning_rate", "NaN", "finite", ""),
+    ("inf", study_text(rest="[train]\nlearning_rate = inf"), "train.learning_rate", "Infinity", "finite", ""),
+    ("inf_hours", study_text(rest="[budget]\nhours = inf"), "budget.hours", "Infinity", "finite", ""),
+    ("nan_margin", study_text(rest="[plan]\nmargin = nan"), "plan.margin", "NaN", "finite", ""),
+    ("rate_0", study_text(rest="[train]\nlearning_rate = 0"), "train.learning_rate", "got 0", "> 0", ""),
+    ("rate_11", study_text(rest="[train]\nlearning_rate = 11"), "train.learning_rate", "11", "<= 10", ""),
+    ("epochs_0", study_text(rest="[train]\nepochs = 0"), "train.epochs", "got 0", ">= 1", ""),
+    ("threads_0", study_text(rest="[run]\nthreads = 0"), "run.threads", "got 0", ">= 1", ""),
+    ("hours_-1", study_text(rest="[budget]\nhours = -1"), "budget.hours", "-1", ">= 0", ""),
+    ("margin_0", study_text(rest="[plan]\nmargin = 0"), "plan.margin", "got 0", "> 0", ""),
+    (
+        "dropout_1",
+        study_text(variants=DECLARED, rest="[variant.mine]\ndropout = 1"),
+        "variant.mine.dropout", "got 1", "< 1", "",
+    ),
+    ("long_hexadecimal", study_text(rest=f"[train]\nepochs = {HUGE}"), "train.epochs", "too large", "<= 10000", ""),
+    ("long_choice", study_text(rest=f"tokens = {HUGE}"), "data.tokens", "too large", '"word"', ""),
+    # seeds
+    ("seeds_missing", study_text(seeds=""), "seeds", "missing", SEEDS_ALLOWED, ""),
+    ("seeds_0", study_text(seeds="0"), "seeds", "got 0", SEEDS_ALLOWED, ""),
+    ("seeds_negative", study_text(seeds="-3"), "seeds", "got -3", SEEDS_ALLOWED, ""),
+    ("seeds_billion", study_text(seeds="1000000000"), "seeds", "got 1000000000", SEEDS_ALLOWED, ""),
+    ("seeds_10001", study_text(seeds="10001"), "seeds", "got 10001", SEEDS_ALLOWED, ""),
+    ("seeds_list_10001", study_text(seeds=str(list(range(10001)))), "seeds", "got 10001 seeds", SEEDS_ALLOWED, ""),
+    ("seeds_bool", study_text(seeds="true"), "seeds", "got true", SEEDS_ALLOWED, ""),
+    ("seeds_float", study_text(seeds="3.0"), "seeds", "got 3.0", SEEDS_ALLOWED, ""),
+    ("seeds_nan", study_text(seeds="nan"), "seeds", "got NaN", SEEDS_ALLOWED, ""),
+    ("seeds_text", study_text(seeds='"3"'), "seeds", 'got "3"', SEEDS_ALLOWED, ""),
+    ("seeds_empty", study_text(seeds="[]"), "seeds", "got []", SEEDS_ALLOWED, ""),
+    ("seed_negative", study_text(seeds="[1, -1]"), "seeds", "got [-1]", "0 to 2^53 - 1", ""),
+    ("seed_2^53", study_text(seeds="[0, 9007199254740992]"), "seeds", "[9007199254740992]", "2^53 - 1", ""),
+    ("seed_float", study_text(seeds="[1, 2.0]"), "seeds", "got [2.0]", "different integers", ""),
+    ("seed_bool", study_text(seeds="[true, 2]"), "seeds", "got [true]", "different integers", ""),
+    ("seed_text", study_text(seeds='[1, "2"]'), "seeds", 'got ["2"]', "different integers", ""),
+    ("seed_twice", study_text(seeds="[5, 1, 5, 2, 1]"), "seeds", "twice: [1, 5]", "different integers", ""),
+    ("seed_long", study_text(seeds=f"[{HUGE}]"), "seeds", "too large", "2^53 - 1", ""),
+    # variants
+    ("variants_missing", study_text(variants=""), "variants", "missing", "heads_1, heads_16", ""),
+    ("variants_empty", study_text(variants="[]"), "variants", "got []", "heads_1", ""),
+    ("variants_text", study_text(variants='"heads_1"'), "variants", 'got "heads_1"', "a list of names", ""),
+    ("variants_nested", study_text(variants='[["heads_1"]]'), "variants", '[["heads_1"]]', "a list of names", ""),
+    ("variant_unknown", study_text(variants='["heads_l"]'), "variants", '"heads_l"', "no_scale", "heads_1"),
+    ("variant_far", study_text(variants='["heads_1", "xyzzy"]'), "variants", '"xyzzy"', "no_scale", ""),
+    ("variant_path", study_text(variants='["heads_1", "../x"]'), "variants", '"../x"', "no_scale", ""),
+    ("variant_twice", study_text(variants='["heads_1", "no_scale", "heads_1"]'), "variants", "2 times", "once", ""),
+    ("baseline", study_text(variants='["baseline", "heads_1"]'), "variants", "always run", "heads_1", ""),
+    ("not_run", study_text(rest="[variant.mine]\nnum_heads = 2"), "variant.mine", "not run", '"mine" in', ""),
+    (
+        "registered",
+        study_text(rest="[variant.heads_1]\nnum_heads = 2"),
+        "variant.heads_1", '"heads_1" is a registered variant', "your own", "",
+    ),
+    (
+        "declared_baseline",
+        study_text(rest="[variant.baseline]\nnum_heads = 2"),
+        "variant.baseline", "registered", "your own", "",
+    ),
+    (
+        "changes_nothing",
+        study_text(variants=DECLARED, rest="[variant.mine]\nnum_heads = 8"),
+        "variant mine", "changes nothing", "differs from every other", "",
+    ),
+    ("empty", study_text(variants=DECLARED, rest="[variant.mine]"), "variant mine", "changes nothing", "differs", ""),
+    (
+        "same_as_another",
+        study_text(variants=DECLARED, rest="[variant.mine]\nnum_heads = 1"),
+        "variant mine", 'the same as "heads_1"', "differs from every other", "",
+    ),
+    (
+        "heads_5",
+        study_text(variants=DECLARED, rest="[variant.mine]\nnum_heads = 5"),
+        "variant mine", "num_heads = 5 does not divide d_model = 64; allowed: 1, 2, 4, 8, 16, 32, 64", "", "",
+    ),
+    ("name_path", study_text(rest='[variant."../x"]'), "variant.../x", "a bad name", "a-z, 0-9", ""),
+    ("name_capital", study_text(rest="[variant.CON]"), "variant.CON", "a bad name", "a-z, 0-9", ""),
+    ("name_long", study_text(rest=f"[variant.{'x' * 65}]"), f"variant.{'x' * 65}", "a bad name", "1 to 64", ""),
+    ("name_empty", study_text(rest='[variant.""]'), "variant.", "a bad name", "1 to 64", ""),
+    # claims
+    (
+        "claim_not_run",
+        study_text(rest=CLAIM.replace("heads_1", "heads_16")),
+        "claims 1.variant", '"heads_16", which this study does not run', "heads_1, no_scale", "heads_1",
+    ),
+    (
+        "claim_baseline",
+        study_text(rest=CLAIM.replace("heads_1", "baseline")),
+        "claims 1.variant", '"baseline"', "heads_1, no_scale", "",
+    ),
+    ("claim_twice", study_text(rest=CLAIM + CLAIM), "claims 2.id", '"A" stands here twice', "once", ""),
+    (
+        "claim_says",
+        study_text(rest=CLAIM.replace("worse", "wrose")),
+        "claims 1.says", '"wrose"', '"better", "worse", "equal"', "worse",
+    ),
+    (
+        "claim_without_id",
+        study_text(rest=CLAIM.replace('id = "A"\n', "")),
+        "claims 1.id", "missing", "must be given", "",
+    ),
+    # data
+    ("source_missing", study_text(data=""), "data.source", "missing", "rotten_tomatoes", ""),
+    ("source_empty", study_text(data='[data]\nsource = ""\n'), "data.source", "missing", "rotten_tomatoes", ""),
+    ("split_sum", study_text(rest="split = [0.7, 0.1, 0.1]"), "data.split", "[0.7, 0.1, 0.1]", "add up to 1", ""),
+    ("split_negative", study_text(rest="split = [1.2, -0.1, -0.1]"), "data.split", "-0.1", "above 0", ""),
+    ("split_zero", study_text(rest="split = [0.8, 0.0, 0.2]"), "data.split", "0.0", "above 0", ""),
+    ("split_nan", study_text(rest="split = [nan, 0.5, 0.5]"), "data.split", "nan", "add up to 1", ""),
+    ("split_two", study_text(rest="split = [0.5, 0.5]"), "data.split.2", "missing", "must be given", ""),
+    ("split_four", study_text(rest="split = [0.4, 0.2, 0.2, 0.2]"), "data.split", "[0.4, 0.2, 0.2, 0.2]", "3", ""),
+    ("split_text", study_text(rest='split = "7:1:2"'), "data.split", '"7:1:2"', "tuple", ""),
+    ("split_bool", study_text(rest="split = [true, 0.5, 0.5]"), "data.split.0", "true", "number", ""),
+    ("max_length_0", study_text(rest="max_length = 0"), "data.max_length", "got 0", ">= 1", ""),
+    # question
+    ("question_missing", study_text(question=""), "question", '""', "in words", ""),
+    ("question_blank", study_text(question='"  "'), "question", '"  "', "in words", ""),
+    ("question_number", study_text(question="3"), "question", "got 3", "in words", ""),
+    ("question_long", study_text(question=f'"{"x" * 2001}"'), "question", "xxx...", "in words", ""),
+    ("question_deep", study_text(question="", top=f"question.{DEEP_KEY} = 1"), "question", "too large", "in words", ""),
+    ("source_deep", study_text(data=f"[data]\nsource.{DEEP_KEY} = 1\n"), "data.source", "too large", "string", ""),
+    ("seeds_deep", study_text(seeds="", top=f"seeds.{DEEP_KEY} = 1"), "seeds", "too large", SEEDS_ALLOWED, ""),
+    # trainers
+    ("trainer_number", study_text(top="trainer = 3"), "trainer", "got 3", '"module:function"', ""),
+    ("trainer_no_colon", study_text(top='trainer = "knockout.train"'), "trainer", "knockout.train", "module:fun", ""),
+    ("trainer_path", study_text(top='trainer = "../x.py:train"'), "trainer", "../x.py", "module:function", ""),
+    ("trainer_code", study_text(top='trainer = "os:system(1)"'), "trainer", "os:system(1)", "module:function", ""),
+    ("trainer_absent", study_text(top='trainer = "no_such_m:train"'), "trainer", "ModuleNotFoundError", "module:", ""),
+    ("trainer_lacks", study_text(top='trainer = "json:loads"'), "trainer", "has no Factors, VERSION", "job", ""),
+    # the plan
+    ("plan_number", study_text(top="plan = 3"), "plan", "got 3", "a path", ""),
+    ("plan_metric", study_text(rest='[plan]\nmetric = "accurcy"'), "plan.metric", "accurcy", "accuracy", "accuracy"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "key", "got", "allowed", "near"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+def test_a_bad_study_has_one_fault_that_says_the_way_on(
+    text: str, key: str, got: str, allowed: str, near: str, write_study: WriteStudy
+) -> None:
+    path = write_study(text)
+    with pytest.raises(StudyError) as caught:
+        read_study(path)
+    (fault,) = caught.value.faults
+    assert fault.key == key
+    assert got in fault.got
+    assert allowed in fault.allowed
+    assert fault.nearest == near
+    message = str(caught.value)
+    assert message.startswith(f"{path}: {key}: ")
+    assert got in message
+    assert (f'(did you mean "{near}"?)' in message) == bool(near)
+    assert ("\n    allowed: " in message) == bool(fault.allowed)
+    assert message.count("\n") <= 1
+    assert len(fault.got) <= 160
+
+
+def test_the_text_of_a_message(write_study: WriteStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_study(study_text(rest='tokens = "wrod"\n[budget]\nhour = 8'))
+    monkeypatch.chdir(path.parent)
+    with pytest.raises(StudyError) as caught:
+        read_study(path)
+    assert str(caught.value) == (
+        'study.toml: data.tokens: got "wrod" (did you mean "word"?)\n'
+        '    allowed: "word", "char"\n'
+        'study.toml: budget.hour: unknown key (did you mean "hours"?)\n'
+        "    allowed: hours"
+    )
+
+
+def test_all_faults_of_a_file_are_told_at_once(write_study: WriteStudy) -> None:
+    text = study_text(
+        question='""',
+        variants='["heads_1", "no_scal"]',
+        seeds="[1, 1]",
+        top="sedes = 3",
+        rest='max_lenght = 1\n[model]\nd_model = "a"\n[train]\nepochs = true\n' + CLAIM.replace("heads_1", "heads_16"),
+    )
+    found = faults_of(write_study(text))
+    assert sorted(f.key for f in found) == [
+        "claims 1.variant",
+        "data.max_lenght",
+        "model.d_model",
+        "question",
+        "sedes",
+        "seeds",
+        "train.epochs",
+        "variants",
+    ]
+
+
+def test_faults_of_the_plan_and_of_the_study_are_told_together(write_study: WriteStudy) -> None:
+    plan = write_study('margins = 1\nalpha = 0.5\ntest = "t"\n', "other")
+    found = faults_of(write_study(study_text(seeds="0", top='plan = "other.toml"')))
+    by_key = {f.key: f for f in found}
+    assert set(by_key) == {"seeds", "margins", "alpha", "test"}
+    assert by_key["margins"].nearest == "margin"
+    assert by_key["alpha"].allowed == "a number < 0.5"
+    assert by_key["test"].file == str(plan)
+
+
+def test_a_size_that_no_variant_fits_is_told_for_each(write_study: WriteStudy) -> None:
+    found = faults_of(write_study(study_text(rest="[model]\nd_model = 63")))
+    assert [(f.key, f.got.split(" ")[0]) for f in found] == [
+        ("baseline", "num_heads"),
+        ("baseline", "position"),
+        ("variant heads_1", "position"),
+        ("variant no_scale", "num_heads"),
+        ("variant no_scale", "position"),
+    ]
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_file_names_the_nearest(write_study: WriteStudy) -> None:
+    path = write_study(study_text(), "quick")
+    (fault,) = faults_of(path.with_name("qiuck.toml"))
+    assert (fault.got, fault.nearest) == ("no such file", "quick.toml")
+    assert "quick.toml" in fault.allowed
+
+
+def test_a_folder_is_no_study(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").mkdir()
+    (fault,) = faults_of(tmp_path / "study.toml")
+    assert fault.got == "is a folder"
+
+
+def test_a_missing_plan_names_the_nearest(write_study: WriteStudy) -> None:
+    write_study("margin = 1.0\n", "plan")
+    (fault,) = faults_of(write_study(study_text(top='plan = "plna.toml"')))
+    assert (fault.got, fault.nearest) == ("no such file", "plan.toml")
+    assert fault.file.endswith("plna.toml")
+
+
+@pytest.mark.parametrize("name", ["x\\u0000y", "p" * 300])
+def test_a_plan_path_that_no_file_can_have(name: str, write_study: WriteStudy) -> None:
+    (fault,) = faults_of(write_study(study_text(top=f'plan = "{name}"')))
+    assert fault.got in ("no such file", "not readable: File name too long")
+
+
+def test_no_toml(write_study: WriteStudy) -> None:
+    (fault,) = faults_of(write_study("question = what\n"))
+    assert fault.got.startswith("no TOML: ")
+    assert "line 1" in fault.got
+
+
+@pytest.mark.parametrize("text", ["seeds = 3\nseeds = 4\n", "[data]\n[data]\n", "[data]\nsource = 'a'\nsource = 'b'\n"])
+def test_a_key_that_stands_twice_is_no_toml(text: str, write_study: WriteStudy) -> None:
+    (fault,) = faults_of(write_study(text))
+    assert fault.got.startswith("no TOML: ")
+
+
+def test_a_number_of_too_many_digits(write_study: WriteStudy) -> None:
+    (fault,) = faults_of(write_study(study_text(seeds="1" * 5000)))
+    assert fault.got == "no TOML: a number has too many digits"
+
+
+def test_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_bytes(b'question = "caf\xe9"\n')
+    (fault,) = faults_of(path)
+    assert (fault.got, fault.allowed) == ("no UTF-8 at byte 15", "TOML in UTF-8")
+
+
+def test_a_file_that_is_too_large(write_study: WriteStudy) -> None:
+    (fault,) = faults_of(write_study(study_text() + "#" * 1_000_000))
+    assert fault.allowed == "at most 1000000 bytes"
+
+
+@pytest.mark.parametrize("key", ["question", "seeds", "variants", "plan", "trainer", "claims", "data", "zzz"])
+@pytest.mark.parametrize("depth", [100, 450, 490, 2000])
+def test_deep_nesting_is_refused_and_never_breaks_the_reader(key: str, depth: int, write_study: WriteStudy) -> None:
+    for value in ("[" * depth + "]" * depth, "{a=" * depth + "1" + "}" * depth):
+        assert faults_of(write_study(f"{key} = {value}\n"))
+    assert faults_of(write_study(f"{key}.{'.'.join('a' * depth)} = 1\n"))
+
+
+@pytest.mark.parametrize(
+    "name", ["CON", "con", "nul", "com1", "Study", "a b", "a-b", "a.b", "é", "a" * 65, "\u202excod"]
+)
+def test_bad_file_names(name: str, write_study: WriteStudy) -> None:
+    (fault,) = faults_of(write_study(study_text(), name))
+    assert fault.key == "file name"
+    assert "a-z, 0-9 and _" in fault.allowed
+    assert "\u202e" not in str(fault)
+
+
+@pytest.mark.parametrize("name", ["benchmarks", "calibration", "reliability", "reference"])
+def test_reserved_file_names(name: str, write_study: WriteStudy) -> None:
+    (fault,) = faults_of(write_study(study_text(), name))
+    assert "reserved" in fault.got
+
+
+def test_a_file_name_of_300_characters(tmp_path: Path) -> None:
+    found = faults_of(tmp_path / f"{'a' * 300}.toml")
+    assert found[0].key == "file name"
+
+
+def toml_string(text: str) -> str:
+    """A basic string of TOML, every character escaped."""
+    return '"' + "".join(f"\\U{ord(c):08x}" for c in text) + '"'
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(text=st.text(st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Lu"]), min_size=1, max_size=20))
+def test_control_characters_never_reach_a_message(text: str, write_study: WriteStudy) -> None:
+    bad = toml_string(text + "\x1b[31m\u202e\n    allowed: anything")
+    study = study_text(
+        variants=f"['heads_1', {bad}]",
+        seeds=bad,
+        top=f"{bad} = 1\ntrainer = {bad}\nplan = {bad}",
+        rest=f"{bad} = 1\ntokens = {bad}\n[variant.{bad}]\n[variant.x]\n{bad} = 1\n",
+    )
+    for content in (study, study.replace(f"trainer = {bad}", ""), f"question = '{text}\x1b'"):
+        with pytest.raises(StudyError) as caught:
+            read_study(write_study(content))
+        for fault in caught.value.faults:
+            lines = str(fault).split("\n")
+            assert len(lines) <= 2
+            assert all(line.isprintable() for line in lines)
+
+
+# --- trainers -----------------------------------------------------------------------------------------------------
+
+TRAINER = """
+from dataclasses import dataclass
+
+VERSION = 4
+
+@dataclass(frozen=True, kw_only=True)
+class Factors:
+    depth: int = 3
+    slope: float = 1.0
+
+def train(job):
+    return []
+"""
+
+
+@pytest.fixture
+def write_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Writes an importable module and returns its name."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+
+    def write(text: str) -> str:
+        name = f"own_trainer_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return name
+
+    return write
+
+
+def own_study(module: str, *, function: str = "train", values: str = "depth = 5", rest: str = "") -> str:
+    return study_text(
+        variants='["deep"]', top=f'trainer = "{module}:{function}"', data="", rest=f"[variant.deep]\n{values}\n{rest}"
+    )
+
+
+def test_a_trainer_of_ones_own(write_study: WriteStudy, write_trainer: Callable[[str], str]) -> None:
+    name = write_trainer(TRAINER)
+    study = read_study(write_study(own_study(name)))
+    assert study.trainer.path == f"{name}:train"
+    assert study.trainer.version == 4
+    assert study.factors["deep"].depth == 5
+    assert study.data is None
+    assert study.recipe is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "got"),
+    [
+        ("VERSION = 4", "", "has no VERSION"),
+        ("class Factors", "class Facts", "has no Factors"),
+        ("VERSION = 4", 'VERSION = "4"', "VERSION is no integer"),
+        ("VERSION = 4", "VERSION = True", "VERSION is no integer"),
+        ("VERSION = 4", "raise RuntimeError('boom\\n\\x1b[31m')", "RuntimeError: boom"),
+        ("VERSION = 4", "raise SystemExit(0)", "SystemExit: 0"),
+        ("VERSION = 4", "VERSION = (", "SyntaxError"),
+        ("@dataclass(frozen=True, kw_only=True)", "", "Factors is no frozen dataclass"),
+        ("frozen=True, ", "", "Factors is no frozen dataclass"),
+        ("depth: int = 3", "depth: int", "with defaults for all fields"),
+        ("def train(job):\n    return []", "train = 3", '"train" is no function'),
+    ],
+)
+def test_a_trainer_that_does_not_keep_the_contract(
+    before: str, after: str, got: str, write_study: WriteStudy, write_trainer: Callable[[str], str]
+) -> None:
+    assert before in TRAINER
+    (fault,) = faults_of(write_study(own_study(write_trainer(TRAINER.replace(before, after)))))
+    assert fault.key == "trainer"
+    assert got in fault.got
+    assert "\x1b" not in str(fault)
+
+
+def test_a_misspelt_function_names_the_nearest(write_study: WriteStudy, write_trainer: Callable[[str], str]) -> None:
+    (fault,) = faults_of(write_study(own_study(write_trainer(TRAINER), function="trian")))
+    assert (fault.key, fault.nearest) == ("trainer", "train")
+
+
+def test_factors_of_ones_own_are_read_as_strictly(write_study: WriteStudy, write_trainer: Callable[[str], str]) -> None:
+    name = write_trainer(TRAINER)
+    found = faults_of(write_study(own_study(name, values='dept = 5\nslope = "a"', rest="[train]\nepochs = 3\n")))
+    assert [(f.key, f.nearest) for f in found] == [
+        ("train.epochs", ""),
+        ("variant.deep.dept", "depth"),
+        ("variant.deep.slope", ""),
+    ]
+
+
+def test_the_trainer_of_the_house_is_described_without_importing_it() -> None:
+    trainer = builtin_trainer()
+    assert (trainer.path, trainer.version, trainer.factors) == (DEFAULT_TRAINER, VERSION, Factors)
+    assert trainer.variants is VARIANTS
+
+
+# --- the design and the ids ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read(write_study: WriteStudy) -> Callable[..., Study]:
+    """Write a study and read it."""
+
+    def written(text: str, name: str = "study") -> Study:
+        return read_study(write_study(text, name))
+
+    return written
+
+
+def independent_id(**identity: object) -> str:
+    """The documented form, written down once more: sha256 over canonical JSON."""
+    canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
+
+
+def test_the_design_goes_seed_by_seed(read: Callable[..., Study]) -> None:
+    study = read(study_text(variants='["no_scale", "heads_1", "pool_max"]', seeds="[9, 0, 4]"))
+    runs = design(study, data_id=DATA_ID)
+    order = ("baseline", "no_scale", "heads_1", "pool_max")
+    assert [(run.seed, run.variant) for run in runs] == list(product((9, 0, 4), order))
+    assert len({run.id for run in runs}) == len(runs) == 3 * (3 + 1)
+    assert all(run.id == run_id(study, variant=run.variant, seed=run.seed, data_id=DATA_ID) for run in runs)
+
+
+def test_any_stop_of_the_design_leaves_complete_blocks(read: Callable[..., Study]) -> None:
+    runs = design(read(study_text(seeds="5")), data_id=DATA_ID)
+    for stop in range(len(runs) + 1):
+        counts = [sum(run.seed == seed for run in runs[:stop]) for seed in range(5)]
+        assert sum(0 < count < 3 for count in counts) <= 1
+
+
+def test_an_id_recomputed(read: Callable[..., Study]) -> None:
+    study = read(study_text(rest="[model]\nd_model = 32\n[train]\nlearning_rate = 0.01\n[run]\nthreads = 2\n"))
+    assert run_id(study, variant="heads_1", seed=7, data_id=DATA_ID) == independent_id(
+        schema=SCHEMA,
+        trainer="knockout.train:train",
+        version=VERSION,
+        factors={"num_heads": 1},
+        recipe={"d_model": 32, "learning_rate": 0.01},
+        data=DATA_ID,
+        threads=2,
+        seed=7,
+    )
+
+
+def test_the_id_of_the_baseline_names_no_default(read: Callable[..., Study]) -> None:
+    written_out = "[model]\nd_model = 64\nnum_layers = 2\nd_ff = 256\n[train]\nepochs = 3\nbatch_size = 64\n"
+    expected = independent_id(
+        schema=SCHEMA, trainer="knockout.train:train", version=VERSION, factors={}, recipe={}, data=DATA_ID, threads=1,
+        seed=0,
+    )  # fmt: skip
+    for rest in ("", written_out):
+        assert run_id(read(study_text(rest=rest)), variant="baseline", seed=0, data_id=DATA_ID) == expected
+
+
+MINE = "[variant.mine]\nnum_heads = 1\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        study_text(question='"Something else?"'),
+        study_text(variants='["pool_max", "heads_1"]'),
+        study_text(seeds="[0, 17]"),
+        study_text(rest="[plan]\nmargin = 5.0\n"),
+        study_text(rest=CLAIM),
+        study_text(rest="[budget]\nhours = 3.0\n"),
+        study_text(rest='[run]\nworkers = 7\ndevice = "cpu"\ntimeout_minutes = 5\n'),
+        study_text() + "# a comment\n",
+    ],
+    ids=["question", "other variants", "other seeds", "plan", "claims", "budget", "execution", "comment"],
+)
+def test_what_is_not_in_the_id(text: str, read: Callable[..., Study]) -> None:
+    before = run_id(read(study_text()), variant="heads_1", seed=0, data_id=DATA_ID)
+    assert run_id(read(text, "another_name"), variant="heads_1", seed=0, data_id=DATA_ID) == before
+
+
+def test_the_name_of_a_variant_is_not_in_the_id(read: Callable[..., Study]) -> None:
+    before = run_id(read(study_text()), variant="heads_1", seed=0, data_id=DATA_ID)
+    own = read(study_text(variants='["mine"]', rest=MINE))
+    assert run_id(own, variant="mine", seed=0, data_id=DATA_ID) == before
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "[model]\nd_model = 32\n",
+        "[model]\nnum_layers = 3\n",
+        "[model]\nd_ff = 128\n",
+        "[train]\nepochs = 4\n",
+        "[train]\nbatch_size = 32\n",
+        "[train]\nlearning_rate = 0.002\n",
+        "[train]\nweight_decay = 0.0\n",
+        '[train]\nweights = "best_validation"\n',
+        "[run]\nthreads = 2\n",
+    ],
+)
+def test_a_changed_recipe_or_number_of_threads_changes_every_id(rest: str, read: Callable[..., Study]) -> None:
+    before = design(read(study_text()), data_id=DATA_ID)
+    after = design(read(study_text(rest=rest)), data_id=DATA_ID)
+    assert not {run.id for run in before} & {run.id for run in after}
+
+
+def test_seed_factor_data_version_and_trainer_change_the_id(read: Callable[..., Study]) -> None:
+    study = read(study_text())
+    newer = dataclasses.replace(study, trainer=dataclasses.replace(study.trainer, version=VERSION + 1))
+    other = dataclasses.replace(study, trainer=dataclasses.replace(study.trainer, path="other:train"))
+    ids = [
+        run_id(study, variant="heads_1", seed=0, data_id=DATA_ID),
+        run_id(study, variant="heads_1", seed=1, data_id=DATA_ID),
+        run_id(study, variant="no_scale", seed=0, data_id=DATA_ID),
+        run_id(study, variant="baseline", seed=0, data_id=DATA_ID),
+        run_id(study, variant="heads_1", seed=0, data_id="e" * 64),
+        run_id(newer, variant="heads_1", seed=0, data_id=DATA_ID),
+        run_id(other, variant="heads_1", seed=0, data_id=DATA_ID),
+    ]
+    assert len(set(ids)) == len(ids)
+
+
+def test_every_registered_variant_has_its_own_id(read: Callable[..., Study]) -> None:
+    names = [name for name in VARIANTS if name != "baseline"]
+    runs = design(read(study_text(variants=json.dumps(names), seeds="2")), data_id=DATA_ID)
+    assert len({run.id for run in runs}) == 2 * len(VARIANTS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("clip_norm = 2", "clip_norm = 2.0"), ("warmup = 0", "warmup = 0.0"), ("warmup = 0.0", "warmup = -0.0")],
+)
+def test_two_spellings_of_a_number_give_one_id(one: str, other: str, read: Callable[..., Study]) -> None:
+    ids = {
+        run_id(
+            read(
+                study_text(variants='["mine"]', rest=f"[variant.mine]\n{spelling}\n[train]\nlearning_rate = {rate}\n")
+            ),
+            variant="mine",
+            seed=0,
+            data_id=DATA_ID,
+        )
+        for spelling, rate in ((one, "1"), (other, "1.0"))
+    }
+    assert len(ids) == 1
+
+
+def test_a_new_factor_with_a_neutral_default_orphans_nothing(
+    read: Callable[..., Study], write_trainer: Callable[[str], str]
+) -> None:
+    old = read(own_study(write_trainer(TRAINER)))
+    new = read(own_study(write_trainer(TRAINER.replace("slope:", "added: bool = False\n    slope:"))))
+    new = dataclasses.replace(new, trainer=dataclasses.replace(new.trainer, path=old.trainer.path))
+    assert [run.id for run in design(old, data_id="")] == [run.id for run in design(new, data_id="")]

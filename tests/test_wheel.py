@@ -1,0 +1,50 @@
+"""The built wheel works where there is no repository."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(REPOSITORY)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (path,) = folder.glob("knockout-*.whl")
+    return path
+
+
+def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    held = {n.removeprefix("knockout/") for n in names if n.startswith("knockout/")}
+    source = REPOSITORY / "src" / "knockout"
+    expected = {str(p.relative_to(source)) for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    assert held == expected
+    assert {"plan.toml", "py.typed", "analysis/templates/report.html.j2"} <= held
+    assert {n.split("/")[0].split("-")[0] for n in names} == {"knockout"}
+
+
+def test_installed_elsewhere_it_reads_a_study_and_plans(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(target)
+    study = tmp_path / "mine.toml"
+    study.write_text(
+        'question = "mine?"\nvariants = ["heads_1"]\nseeds = 3\n[data]\nsource = "rotten_tomatoes"\n', encoding="utf-8"
+    )
+    program = (
+        f"import sys; sys.path.insert(0, {str(target)!r})\n"
+        "import knockout\n"
+        f"assert knockout.__file__.startswith({str(target)!r}), knockout.__file__\n"
+        "from pathlib import Path\n"
+        "from knockout.study import read_study\n"
+        f"study = read_study(Path({str(study)!r}))\n"
+        "print(study.plan.margin, *study.factors)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.split() == ["0.5", "baseline", "heads_1"], done.stderr
