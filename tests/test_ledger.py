@@ -410,6 +410,16 @@ def test_a_run_that_was_set_aside_can_be_written_again(
     assert len(list((root / "set_aside").iterdir())) == 2
 
 
+def test_a_new_result_takes_the_place_of_one_that_does_not_verify(study: Study, root: Path) -> None:
+    run = design(study, data_id=DATA_ID)[0]
+    folder = write(root, study, run)
+    (folder / "curve.parquet").write_bytes(b"damaged while the study ran")
+    assert write(root, study, run) == folder
+    assert set(read_ledger(root).records) == {run.id}
+    (kept,) = (root / "set_aside").iterdir()
+    assert (kept / "curve.parquet").read_bytes() == b"damaged while the study ran"
+
+
 def test_reading_moves_nothing(full: tuple[Path, tuple[Run, ...]], root: Path) -> None:
     folder, _ = full
     (folder / "outcome.json").write_text("{}")

@@ -33,7 +33,7 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        if type(error).__name__ not in ("StudyError", "DataError", "HeldError", "MixedError", "ResultsError"):
+        if type(error).__name__ not in ("StudyError", "DataError", "HeldError", "RefusedError", "ResultsError"):
             raise
         err.print(f"[red]knockout:[/red] {escape(str(error))}", soft_wrap=True)
         sys.exit(USER_FAULT)
@@ -86,17 +86,22 @@ def run(
     from knockout.sweep.coordinate import run_study
     from knockout.sweep.progress import LiveDisplay, PlainDisplay
 
-    ended = run_study(
-        read_study(study),
-        results=results,
-        workers=workers,
-        display=LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
-        take_over=take_over,
-        allow_mixed=allow_mixed,
-        retry=retry,
-    )
-    out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
     again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
+    read = read_study(study)
+    try:
+        ended = run_study(
+            read,
+            results=results,
+            workers=workers,
+            display=LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
+            take_over=take_over,
+            allow_mixed=allow_mixed,
+            retry=retry,
+        )
+    except OSError as error:  # a full disk, a share that went away: every record that was written is whole
+        err.print(f"[red]knockout:[/red] {escape(str(error))}; once mended, go on with: {again}", soft_wrap=True)
+        raise typer.Exit(MISSING) from error
+    out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
     if ended.signal:
         out.print(f"stopped; go on with: {again}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED + ended.signal)

@@ -5,11 +5,12 @@ learning rate and gradient norm (before clipping) is kept; validation is read af
 On CPU the same job gives the same bits, alone or as the twentieth of a worker.
 """
 
+import contextlib
 import math
-import resource
-import sys
 import time
+from pathlib import Path
 
+import psutil
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -53,8 +54,7 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
     factors, recipe = job.factors, job.recipe
     assert isinstance(factors, Factors)
     assert isinstance(recipe, Recipe)
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
+    _reset_peak(device)
     model = Encoder(factors, recipe, vocabulary=data.vocabulary, classes=data.classes, max_length=data.max_length).to(
         device
     )
@@ -182,9 +182,23 @@ def _correct(predictions: Predictions) -> int:
     return sum(p == y for p, y in zip(predictions.predicted, predictions.label, strict=True))
 
 
+def _reset_peak(device: torch.device) -> None:
+    """Let `_peak_bytes` count from now."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with contextlib.suppress(OSError):  # proc(5): "5" resets the high-water mark
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def _peak_bytes(device: torch.device) -> int:
-    """The largest memory so far: of the device's allocator, or of this process where the device is the CPU."""
+    """The largest memory since `_reset_peak`: of the device's allocator, or resident in this process on the CPU.
+
+    Without /proc: what is resident now.
+    """
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
+    return int(psutil.Process().memory_info().rss)

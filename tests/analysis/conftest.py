@@ -1,7 +1,7 @@
 """Synthetic studies on disk, written as the sweep writes them, and the reference values."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,14 @@ TEST, VALIDATION, STEPS = 400, 200, 40
 LABELS = [0] * (TEST // 2) + [1] * (TEST // 2)
 
 BuildStudy = Callable[..., Path]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_forced_collection() -> Iterator[None]:
+    """statsmodels' `multipletests` forces a garbage collection (.1 s in a process this large) by its own import of gc."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.collect", lambda: 0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -141,10 +141,14 @@ def contrasts(
     adjusted = _holm([t.p for t in tests], k)
     tost = _holm([t.p_tost for t in tests], k)
     flipped = _holm([t.p_sign_flip for t in tests], k)
-    arms = {v: arm([r for (name, _), r in rows.items() if name == v], points) for v in (baseline, *variants)}
+    arms = {v: arm([rows[v, s] for s in seeds if (v, s) in rows], points) for v in (baseline, *variants)}
     found = []
     for i, variant in enumerate(variants):
-        at_floor = [floor(len(seeds)) if j == i else t.p for j, t in enumerate(tests)]
+        if tests[i].test == "worst_rank":  # could the smallest p of that test have been enough?
+            at_floor = [floor(len(seeds)) if j == i else t.p for j, t in enumerate(tests)]
+            floor_decides = _holm(at_floor, k)[i] <= plan.alpha
+        else:
+            floor_decides = True
         contrast = _contrast(
             variant=variant,
             pairs=paired[variant],
@@ -152,7 +156,7 @@ def contrasts(
             estimated=estimate(paired[variant], points),
             tests=tests[i],
             holm=(adjusted[i], tost[i], flipped[i]),
-            floor_decides=_holm(at_floor, k)[i] <= plan.alpha,
+            floor_decides=floor_decides,
             k=k,
             plan=plan,
         )

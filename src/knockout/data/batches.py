@@ -82,7 +82,7 @@ def load(path: Path, device: str) -> Data:
 
 
 def training_batches(lengths: NDArray[np.int64], *, batch_size: int, seed: int, epoch: int) -> list[NDArray[np.int64]]:
-    """The indices of every batch of one epoch, in order: each text once, and the last batch of a chunk may be short."""
+    """The indices of every batch of one epoch, in order: each text once, and the last batch may be short."""
     rng = np.random.default_rng(stream(seed, f"order/epoch.{epoch}"))
     order = rng.permutation(len(lengths))
     chunk = batch_size * CHUNK_BATCHES

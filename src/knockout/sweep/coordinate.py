@@ -27,8 +27,8 @@ BLAME = 2
 """How often a run must die alone before it is recorded as killed."""
 
 
-class MixedError(Exception):
-    """The records at hand were made on another kind of device, precision or version of torch."""
+class RefusedError(Exception):
+    """Cannot run here: no such device, a folder that cannot be written, or records from elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def run_study(
 ) -> Ended:
     """Train what the study is missing, and return when nothing is left to train or something ended it.
 
-    Raises `DataError`, `HeldError` or `MixedError` for what a user can mend; nothing is then written.
+    Raises `DataError`, `HeldError` or `RefusedError` for what a user can mend; nothing is then written.
     """
     root = results / study.name
     if study.run.device != "auto":  # a device that is not there is told before anything is written
@@ -93,6 +93,11 @@ def run_study(
     if study.data is not None:
         prepared = prepare(absolute_source(study.data, study.path.parent))
         ref, summary = prepared.ref, prepared.summary
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        (root / "runs").mkdir(exist_ok=True)
+    except OSError as error:
+        raise RefusedError(f"{root} cannot be written: {error.strerror}") from error
     with hold(root, take_over=take_over) as owner:
         data_id = ref.id if ref else ""
         runs = design(study, data_id=data_id)
@@ -320,7 +325,7 @@ def _devices(study: Study) -> list[str]:
     if study.run.device in ("auto", "mps") and torch.backends.mps.is_available():
         return ["mps"]
     if study.run.device != "auto":
-        raise MixedError(
+        raise RefusedError(
             f'run.device = "{study.run.device}", but torch {torch.__version__} sees none here; allowed: "cpu"'
         )
     return ["cpu"]
@@ -345,7 +350,7 @@ def _refuse_mixed(study: Study, ledger: Ledger, runs: Sequence[Run], device: str
         there = ledger.records[run.id].outcome["environment"]
         differs = [f"{k} {there.get(k)} there, {v} here" for k, v in here.items() if there.get(k) != v]
         if differs:
-            raise MixedError(
+            raise RefusedError(
                 f"records of this study were made elsewhere ({'; '.join(differs)}); "
                 "--allow-mixed trains the rest all the same, and the report says so"
             )

@@ -64,7 +64,6 @@ def hold(root: Path, *, take_over: bool) -> Iterator[Owner]:
     Raises `HeldError` where another holds it: on this host while it lives, on another while its heartbeat is younger
     than five minutes and `take_over` is not asked for.
     """
-    root.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(root / "coordinator.lock")
     told = root / "coordinator.json"
     try:
