@@ -22,7 +22,7 @@ BuildStudy = Callable[..., Path]
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_forced_collection() -> Iterator[None]:
-    """statsmodels' `multipletests` forces a garbage collection (.1 s in a process this large) by its own import of gc."""
+    """`multipletests` of statsmodels forces a garbage collection at each call: .1 s in a process this large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gc.collect", lambda: 0)
         yield
@@ -128,7 +128,15 @@ def write_run(root: Path, study: Study, run: Run, told: int | str, *, answer: Ou
         root,
         config=run_config(study, run, data_id=DATA_ID),
         outcome=answer or outcome(run, told),
-        environment={"host": "box", "pid": 7, "python": "3.11", "torch": "2.13", "knockout": "0.1.0", "device": "cpu"},
+        environment={
+            "host": "box",
+            "pid": 7,
+            "python": "3.11",
+            "torch": "2.13",
+            "knockout": "0.1.0",
+            "device": "cpu",
+            "workers": 2,
+        },
         ended=f"2026-01-01T00:{run.seed:02d}:00",
         log="",
     )

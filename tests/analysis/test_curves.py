@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import numpy as np
@@ -27,12 +28,11 @@ def test_blocks_are_means_and_runs_meet(build_study: BuildStudy) -> None:
 
 def test_a_long_run_is_drawn_in_at_most_a_hundred_points(build_study: BuildStudy) -> None:
     results = load(build_study({"baseline": [300], "no_scale": ["diverged"]}))
-    ids = list(results.runs["run_id"])
-    for run_id, steps in zip(ids, (1003, 500), strict=True):
-        loss = np.arange(1, steps + 1, dtype=float)
-        results.curves[run_id].drop(results.curves[run_id].index, inplace=True)
-        assert isinstance(results.curves, dict)
-        results.curves[run_id] = pd.DataFrame({"step": np.arange(1, steps + 1), "loss": loss})
+    long = {
+        run_id: pd.DataFrame({"step": np.arange(1, n + 1), "loss": np.arange(1.0, n + 1)})
+        for run_id, n in zip(results.runs["run_id"], (1003, 500), strict=True)
+    }
+    results = dataclasses.replace(results, curves=long)
     curves, block = loss_curves(results)
     assert block == math.ceil(1003 / 100)
     base = curves[curves["variant"] == "baseline"]

@@ -68,7 +68,7 @@ def test_forest_tables_are_what_is_drawn() -> None:
     frame, seeds = forest_table(found), forest_seed_table(found)
     assert list(frame["failures"]) == [1, 0, 0]
     assert len(seeds) == 24
-    assert list(seeds[seeds["variant"] == "a"]["state"])[0] == "variant failed"
+    assert seeds[seeds["variant"] == "a"]["state"].iloc[0] == "variant failed"
     assert seeds["difference"].isna().sum() == 2
 
 

@@ -109,8 +109,8 @@ def test_a_damaged_record_is_set_aside_and_trained_again(toy: WriteToy) -> None:
         ("raises", "crashed", "no pickle of this"),
         ("exits", "crashed", "SystemExit"),
         ("runs_out", "out_of_memory", "no more of it"),
-        ("vanishes", "killed", "died twice while it ran alone"),
-        ("is_killed", "killed", "died twice while it ran alone"),
+        ("vanishes", "killed", "died 2 times while it ran alone"),
+        ("is_killed", "killed", "died 2 times while it ran alone"),
     ],
 )
 def test_a_crash_costs_only_its_own_run(toy: WriteToy, conduct: str, status: str, reason: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from knockout.analysis.contrasts import Contrast
+from knockout.analysis.power import in_points
 
 Ruling = Literal["supported", "refuted", "inconclusive"]
 
@@ -48,7 +49,7 @@ def _rule(says: str, contrast: Contrast) -> tuple[Ruling, str]:
     size = None if contrast.estimate is None else abs(contrast.estimate.difference)
     large = size is not None and size >= contrast.margin
     reach = "at least" if large else "under"
-    sized = f"{verdict}, by {reach} the margin of {contrast.margin:g} points" if size is not None else f"{verdict}"
+    sized = f"{verdict}, by {reach} the margin of {in_points(contrast.margin)}" if size is not None else f"{verdict}"
     if says == "equal":
         if verdict in ("equivalent", "trivial"):
             return "supported", f"the verdict is {verdict}"

@@ -19,6 +19,7 @@ from knockout.analysis.pairing import Arm, Estimate, Pair, Row, arm, counts, est
 from knockout.analysis.power import (
     Verdict,
     detectable_effect,
+    in_points,
     pairing_pays_above,
     seeds_for_difference,
     seeds_for_equivalence,
@@ -298,10 +299,10 @@ def _verdict(
     if p <= alpha and p_tost <= alpha:
         return (
             "trivial",
-            f"a difference (p <= {alpha:g}), shown to be under {margin:g} points (TOST p <= {alpha:g})",
+            f"a difference (p <= {alpha:g}), shown to be under {in_points(margin)} (TOST p <= {alpha:g})",
         )
     if p <= alpha:
         return moved, f"a difference (p <= {alpha:g})"
     if p_tost <= alpha:
-        return "equivalent", f"no difference shown, and none as large as {margin:g} points (TOST p <= {alpha:g})"
+        return "equivalent", f"no difference shown, and none as large as {in_points(margin)} (TOST p <= {alpha:g})"
     return "inconclusive", f"neither a difference (p > {alpha:g}) nor equivalence (TOST p > {alpha:g}) is shown"

@@ -8,7 +8,7 @@ from knockout.analysis import provenance, tables, wording
 from knockout.analysis.claims import Judged
 from knockout.analysis.contrasts import Contrast
 from knockout.analysis.load import Results
-from knockout.analysis.power import span
+from knockout.analysis.power import in_points, span
 
 
 def context(
@@ -47,7 +47,7 @@ def context(
         "workers": provenance.workers(results),
         "troubles": _troubles(results),
         "figures": figures,
-        "plan": results.plan,
+        "margin": in_points(results.plan.margin),
         "meanings": wording.meanings(results.plan),
         "caveats": wording.caveats(results),
         "n": len(results.seeds),

@@ -169,13 +169,13 @@ def sentences(view: Outlook) -> list[str]:
     if view.n <= 2:
         return [*told, "Three seeds are the least for any verdict."]
     told.append(
-        f"At a planned sd of paired differences of {plan.planned_sd:g} points, a difference of {alone.detectable:.2g}"
+        f"At a planned sd of paired differences of {in_points(plan.planned_sd)}, a difference of {alone.detectable:.2g}"
         f" points is found with a chance of {plan.power:.0%} by a contrast tested alone, of {first.detectable:.2g}"
         f" points as the first of {view.k} under Holm."
     )
     told.append(
-        f"A true difference of one margin ({plan.margin:g} points) is found with a chance of {first.chance_margin:.0%}"
-        f" to {alone.chance_margin:.0%}, of two margins {first.chance_two_margins:.0%} to"
+        f"A true difference of one margin ({in_points(plan.margin)}) is found with a chance of"
+        f" {first.chance_margin:.0%} to {alone.chance_margin:.0%}, of two margins {first.chance_two_margins:.0%} to"
         f" {alone.chance_two_margins:.0%}; where there is none, equivalence is shown with a chance of"
         f" {first.chance_equivalent:.0%} to {alone.chance_equivalent:.0%}."
     )
@@ -195,6 +195,11 @@ def sentences(view: Outlook) -> list[str]:
             f" {contrasts} (its smallest p at {view.n} is {view.exact_floor:.3g})."
         )
     return told
+
+
+def in_points(value: float) -> str:
+    """A size in points of accuracy: "0.5 points", "1 point"."""
+    return f"{value:g} point{'' if value == 1 else 's'}"
 
 
 def span(alone: int | None, first: int | None) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knockout.analysis.load import Results
+from knockout.analysis.power import in_points
 
 JUDGING = ("metric", "test", "correction", "alpha", "margin", "dead_standard_errors")
 """The keys of a plan that can turn a verdict."""
@@ -79,7 +80,7 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
     overridden = f" (the study's own: {', '.join(design['overridden'])})" if design["overridden"] else ""
     judged = (
         f"test {plan.metric}, paired t test, Holm over {len(results.variants) + len(dropped(results))} contrasts,"
-        f" alpha {plan.alpha:g}, margin {plan.margin:g} points{overridden}"
+        f" alpha {plan.alpha:g}, margin {in_points(plan.margin)}{overridden}"
     )
     return [*rows, ("Judged by", judged)]
 
@@ -114,9 +115,12 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
 
 
 def workers(results: Results) -> str:
-    """How many workers shared the machine."""
-    n = int(results.design["run"]["workers"])
-    return f"{n} worker{'' if n == 1 else 's'}" if n else "one worker per core or GPU"
+    """How many workers shared the machine, as the records say."""
+    told = results.costs.get("workers")
+    counts = [] if told is None else sorted({int(n) for n in told.dropna()})
+    if not counts:
+        return "an unrecorded number of workers"
+    return f"{' or '.join(map(str, counts))} worker{'' if counts == [1] else 's'}"
 
 
 def _changed(first: Mapping[str, Any], now: Mapping[str, Any], key: str) -> str:

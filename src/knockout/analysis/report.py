@@ -16,6 +16,7 @@ from knockout.analysis.contrasts import Contrast, contrasts
 from knockout.analysis.curves import loss_curves, summary, validation_curves
 from knockout.analysis.document import context
 from knockout.analysis.load import Results, ResultsError, load
+from knockout.analysis.power import in_points
 from knockout.strict import printable
 
 FILES = ("report.html", "report.md", "summary.csv", "contrasts.csv", "costs.csv")
@@ -165,13 +166,13 @@ def _forest_caption(results: Results, *, failures: bool, compressed: bool) -> st
     told = [
         f"Difference in test accuracy, variant minus baseline, paired by seed; n = {len(results.seeds)} where the",
         "table names no other number. Diamond: mean. Line: 95 % t interval over seeds, not adjusted for the number",
-        f"of variants; it decides nothing. Dots under it: one per seed. Band: the margin of ±{margin:g} points.",
+        f"of variants; it decides nothing. Dots under it: one per seed. Band: the margin of ±{in_points(margin)}.",
     ]
     if failures:
         told.append("Hollow diamond: runs failed, and the mean is over the pairs in which neither did;")
         told.append("x at the left edge: pairs with a failed run.")
     if compressed:
-        told.append(f"The axis is linear to ±{4 * margin:g} points and logarithmic beyond.")
+        told.append(f"The axis is linear to ±{in_points(4 * margin)} and logarithmic beyond.")
     return " ".join(told)
 
 

@@ -1,12 +1,11 @@
 """Tables: the CSV files of a report, and the frames that its figures are drawn from."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from knockout.analysis.contrasts import Contrast
@@ -27,13 +26,9 @@ def csv_text(frame: pd.DataFrame) -> str:
     Numbers in full precision, nothing for what is missing, text as it is but with a ' before = + - @ tab or CR at its
     start, which a spreadsheet would take for a formula.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_cell(str(name)) for name in frame.columns])
     columns = [frame[name].tolist() for name in frame.columns]
-    for row in zip(*columns, strict=True):
-        writer.writerow([_cell(value) for value in row])
-    return out.getvalue()
+    rows = [[str(name) for name in frame.columns], *zip(*columns, strict=True)]
+    return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
 
 
 def summary_table(results: Results) -> pd.DataFrame:
@@ -112,10 +107,14 @@ COSTS = ("parameters", "train_seconds", "peak_bytes", "tokens")
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-    return repr(value)
+    if not isinstance(value, str):
+        return repr(value)
+    text = f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    # The csv module leaves a lone CR unquoted, and readers take it for the end of a row.
+    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n\r') else text

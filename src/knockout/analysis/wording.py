@@ -6,7 +6,7 @@ from typing import Any
 from knockout.analysis.contrasts import Contrast
 from knockout.analysis.load import Results
 from knockout.analysis.pairing import Arm, Estimate
-from knockout.analysis.power import span
+from knockout.analysis.power import in_points, span
 from knockout.study import Plan
 
 DASH = "–"
@@ -69,7 +69,7 @@ def needed(contrast: Contrast) -> str:
     return (
         f"With {contrast.n_planned} seeds and the sd seen here{if_whole}, a difference of {detectable(contrast)} points"
         f" would be found with a chance of {contrast.power * 100:g} %; {seeds} seeds would find one of"
-        f" {contrast.margin:g} points, and {equal} would show equivalence if there is none."
+        f" {in_points(contrast.margin)}, and {equal} would show equivalence if there is none."
     )
 
 
@@ -81,13 +81,13 @@ def detectable(contrast: Contrast) -> str:
 
 def meanings(plan: Plan) -> list[tuple[str, str]]:
     """How to read a verdict: (verdict, what it says), in the order of the rule."""
-    alpha, margin = f"{plan.alpha:g}", f"{plan.margin:g}"
+    alpha, margin = f"{plan.alpha:g}", in_points(plan.margin)
     return [
         ("undecidable by design", "With this many seeds no result could have decided; estimates only."),
         ("incomplete", "A run that was planned has no result yet; nothing is tested before it has."),
         ("better, worse", f"A difference is shown: p <= {alpha} after Holm's correction over all variants."),
-        ("trivial", f"A difference is shown, and it is also shown to be less than {margin} points."),
-        ("equivalent", f"No difference is shown, and one of {margin} points is excluded (TOST, p <= {alpha}, Holm)."),
+        ("trivial", f"A difference is shown, and it is also shown to be less than {margin}."),
+        ("equivalent", f"No difference is shown, and one of {margin} is excluded (TOST, p <= {alpha}, Holm)."),
         ("inconclusive", "Neither is shown: this is not evidence of no difference."),
         ("with failed runs", "A failed run ranks below every other, and an exact signed-rank test on ranks decides."),
     ]
@@ -127,10 +127,10 @@ def answer(results: Results, contrasts: Sequence[Contrast]) -> list[str]:
         f"Against {base}, {listed(moved)}." if moved else f"Nothing is shown to be better or worse than {base}."
     )
     if "trivial" in by:
-        told.append(f"{_sized(by['trivial'])} differ{_s(by['trivial'])}, but by less than {first.margin:g} points.")
+        told.append(f"{_sized(by['trivial'])} differ{_s(by['trivial'])}, but by less than {in_points(first.margin)}.")
     if "equivalent" in by:
         told.append(
-            f"{_sized(by['equivalent'])} {_is(by['equivalent'])} equivalent to it within ±{first.margin:g} points."
+            f"{_sized(by['equivalent'])} {_is(by['equivalent'])} equivalent to it within ±{in_points(first.margin)}."
         )
     still = by.get("inconclusive", [])
     parted = [c for c in still if c.n_pairs < c.n_planned]
@@ -159,7 +159,10 @@ def _deciding(contrasts: Sequence[Contrast]) -> str:
     if not seeds or len(known) < len(seeds):
         return ""
     first = contrasts[0]
-    return f": {max(known):,} seeds would decide between no difference and one of {first.margin:g} points"
+    return (
+        f": {max(known):,} seeds would decide between no difference and one of {in_points(first.margin)},"
+        f" with a chance of {first.power * 100:g} %"
+    )
 
 
 def sentence(contrast: Contrast) -> str:
@@ -205,13 +208,15 @@ def _verdict(contrast: Contrast) -> str:
     if contrast.verdict == "trivial":
         return (
             f"{name} differs from the baseline by {_size(estimate)} ({tested}), which is shown to be less than the"
-            f" margin of {margin:g} points ({tost})."
+            f" margin of {in_points(margin)} ({tost})."
         )
     if contrast.verdict == "equivalent":
-        return f"{name} is equivalent to the baseline within ±{margin:g} points: difference {_size(estimate)} ({tost})."
+        return (
+            f"{name} is equivalent to the baseline within ±{in_points(margin)}: difference {_size(estimate)} ({tost})."
+        )
     return (
         f"{name} is inconclusive: the difference of {_size(estimate)} is neither shown to differ from 0 ({tested}) nor"
-        f" to be under {margin:g} points ({tost})."
+        f" to be under {in_points(margin)} ({tost})."
     )
 
 
@@ -264,4 +269,4 @@ def _s(contrasts: Sequence[Contrast]) -> str:
 
 
 def _value(value: object) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

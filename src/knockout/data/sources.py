@@ -99,7 +99,7 @@ def load_tables(spec: DataSpec) -> Tables:
             )
         table = _read_files({"unsplit": files}, "csv")["unsplit"]
         table = table.select([i for i, source in enumerate(table["source"]) if source == EMBEDDED])
-        return _tables({"unsplit": table}, spec, [])
+        return replace(_tables({"unsplit": table}, spec, []), names=["negative", "positive"])
     if path.is_file() and not _format_of(path):
         raise DataError(f"{spec.source}: read are {', '.join(FORMATS)}, got {path.suffix or 'no extension'}")
     if path.exists():

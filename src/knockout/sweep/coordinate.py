@@ -165,6 +165,7 @@ class _Sweep:
         self.pool = Pool(workers=workers, threads=study.run.threads, owner=owner, root=root)
         self.asked: dict[str, Asked] = {}
         self.suspects: list[Asked] = []  # were in flight when a pool broke; run alone, to see whose fault it was
+        self.alone = ""  # the id of the suspect that runs, with nothing beside it
         self.deaths: Counter[str] = Counter()
         self.total = len(todo)
         self.stopping = 0  # the signal that was caught
@@ -179,10 +180,10 @@ class _Sweep:
         handlers = self._catch_signals()
         try:
             while self._fill() or self.asked or (self.adopted and not self.stopping):
-                self._collect(self.pool.wait(POLL_SECONDS) if self.pool.flying else self._idle())
-                self._poll_adopted()
                 watched = [a.run for a in self.asked.values()] + list(self.adopted.values())
                 self.display.running({run: read_progress(self.root, run.id) for run in watched})
+                self._collect(self.pool.wait(POLL_SECONDS) if self.pool.flying else self._idle())
+                self._poll_adopted()
         except KeyboardInterrupt:  # the second Ctrl-C: do not wait for the runs in flight
             pass
         finally:
@@ -213,16 +214,19 @@ class _Sweep:
             if hours and self.seconds / self.workers / 3600 >= hours:
                 self.budget_spent = bool(self.suspects or len(self.allocation))
                 break
-            if self.suspects:
+            if self.suspects or self.alone in self.asked:
                 if self.asked:
                     break
                 asked = self.suspects.pop(0)
+                self.alone = asked.run.id
             elif len(self.allocation) and len(self.asked) + len(self.adopted) < self.workers:
                 asked = self.allocation.ask()
             else:
                 break
+            if not self.pool.submit(self._task(asked.run)):
+                self.suspects.append(asked)  # asked, and not begun
+                break
             self.asked[asked.run.id] = asked
-            self.pool.submit(self._task(asked.run))
             started = True
         return started
 
@@ -251,6 +255,9 @@ class _Sweep:
 
     def _broken(self, broken: Broken) -> None:
         alone = len(broken.tasks) == 1
+        names = ", ".join(f"{t.run.variant} seed {t.run.seed}" for t in broken.tasks)
+        then = "" if alone else "; run again one at a time"
+        self.display.say(f"a worker died ({broken.reason}) while these ran: {names}{then}")
         for task in broken.tasks:
             asked = self.asked.pop(task.run.id)
             self._wait_for_lock(task.run)
@@ -262,7 +269,7 @@ class _Sweep:
             if self.deaths[task.run.id] < BLAME:
                 self.suspects.append(asked)
                 continue
-            outcome = failure(task.run, "killed", f"its worker died twice while it ran alone: {broken.reason}")
+            outcome = failure(task.run, "killed", f"its worker died {BLAME} times while it ran alone: {broken.reason}")
             write_record(
                 self.root,
                 config=task.config,
@@ -272,8 +279,6 @@ class _Sweep:
                 log=f"{outcome.reason}\n",
             )
             self._told(asked, Answer(run=task.run, status="killed", reason=outcome.reason))
-        names = ", ".join(f"{t.run.variant} seed {t.run.seed}" for t in broken.tasks)
-        self.display.say(f"a worker died ({broken.reason}); in flight: {names}; run again one at a time")
 
     def _wait_for_lock(self, run: Run) -> None:
         deadline = time.monotonic() + 10
@@ -306,6 +311,7 @@ class _Sweep:
             data=self.data,
             device=min(self.devices, key=lambda d: used[d]),
             threads=self.study.run.threads,
+            workers=self.workers,
             timeout_seconds=self.study.run.timeout_minutes * 60,
             owner=self.owner,
         )

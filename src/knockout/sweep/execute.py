@@ -5,6 +5,7 @@ which runs were in flight; whose fault it was is for the coordinator to find out
 """
 
 import concurrent.futures
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +37,8 @@ class Pool:
         self.executor: ProcessPoolExecutor | None = None
         self.flying: dict[concurrent.futures.Future[Answer], Task] = {}
 
-    def submit(self, task: Task) -> None:
-        """Start a task; there must be a free worker."""
+    def submit(self, task: Task) -> bool:
+        """Start a task; there must be a free worker. False where the pool is broken, which `wait` is about to say."""
         assert len(self.flying) < self.workers
         if self.executor is None:
             self.executor = ProcessPoolExecutor(
@@ -47,7 +48,14 @@ class Pool:
                 initargs=(self.owner, self.root),
                 env={name: str(self.threads) for name in THREAD_VARIABLES} | {"TOKENIZERS_PARALLELISM": "false"},
             )
-        self.flying[self.executor.submit(work, task)] = task
+        try:
+            self.flying[self.executor.submit(work, task)] = task
+        except BrokenProcessPool:
+            if self.flying:
+                return False
+            self.close()  # an idle worker died: nothing is lost with it
+            return self.submit(task)
+        return True
 
     def wait(self, seconds: float) -> list[tuple[Task, Answer] | Broken]:
         """What ended within so many seconds. An error of ours inside a worker is raised here."""
@@ -60,7 +68,7 @@ class Pool:
                 answer = future.result()
             except BrokenProcessPool as error:
                 broken.append(self.flying.pop(future))
-                reason = str(error).strip().splitlines()[0]
+                reason = _exit_codes(error)
             else:
                 ended.append((self.flying.pop(future), answer))
         if broken:
@@ -80,3 +88,9 @@ class Pool:
         if self.executor is not None:
             self.executor.shutdown(wait=True, kill_workers=True)
             self.executor = None
+
+
+def _exit_codes(error: BrokenProcessPool) -> str:
+    """How the workers ended, such as "SIGKILL(-9)"; loky wraps it in several lines of advice."""
+    found = re.search(r"exit codes of the workers are \{(.*?)\}", str(error))
+    return found[1] if found else str(error).strip().splitlines()[0]

@@ -13,9 +13,6 @@ from knockout.study import Run
 from knockout.sweep.owner import Progress
 from knockout.sweep.work import Answer
 
-PLAIN_SECONDS = 5.0
-"""How often plain lines sum up what is going on."""
-
 
 def describe(seconds: float) -> str:
     """A duration as a person says it."""
@@ -45,6 +42,8 @@ class Watch:
 
     def time_left(self) -> str:
         """From the pace so far, parts of runs in flight counted in."""
+        if self.done >= self.total:
+            return ""
         pace = self.ended_here + self.share_running
         if pace < 0.5:
             return "time left: not known yet"
@@ -77,7 +76,8 @@ class PlainDisplay:
 
     def ended(self, answer: Answer) -> None:
         self.watch.count(answer)
-        self.say(f"[{self.watch.done}/{self.watch.total}] {line_of(answer)}; {self.watch.time_left()}")
+        left = self.watch.time_left()
+        self.say(f"[{self.watch.done}/{self.watch.total}] {line_of(answer)}" + (f"; {left}" if left else ""))
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)

@@ -37,6 +37,7 @@ class Task:
     data: DataRef | None
     device: str
     threads: int
+    workers: int  # that share the machine
     timeout_seconds: float
     owner: Owner
 
@@ -163,6 +164,7 @@ def environment(task: Task) -> dict[str, str | int]:
         "device": task.device.partition(":")[0],
         "device_name": _device_name(task.device),
         "threads": task.threads,
+        "workers": task.workers,
         "precision": str(getattr(task.recipe, "precision", "")),
         "platform": platform.platform(),
         "python": platform.python_version(),
