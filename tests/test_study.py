@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 
 from knockout.strict import Fault, StudyError
 from knockout.study import (
-    DEFAULT_TRAINER,
     SCHEMA,
     Plan,
     Study,
-    builtin_trainer,
     default_plan_text,
     design,
     read_study,
     run_id,
 )
+from knockout.trainers import DEFAULT_TRAINER, builtin_trainer
 from knockout.variants import VARIANTS, VERSION, Factors
 
 WriteStudy = Callable[..., Path]

@@ -5,8 +5,6 @@ Whatever is wrong with a file is found in one reading and told at once, as `knoc
 
 import dataclasses
 import hashlib
-import importlib
-import inspect
 import json
 import math
 import re
@@ -17,15 +15,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from knockout import variants as registry
 from knockout.job import DataSpec
 from knockout.strict import Fault, StudyError, build, got_text, load_toml, nearest, shown, unknown_keys
+from knockout.trainers import DEFAULT_TRAINER, Trainer, describe_trainer
 from knockout.variants import BASELINE, changes
 
 SCHEMA = 1
 """Of a run's id and record. Raised when their form changes."""
 
-DEFAULT_TRAINER = "knockout.train:train"
 NAME = re.compile(r"[a-z0-9_]{1,64}")
 RESERVED = ("benchmarks", "calibration", "reliability", "reference")
 DEVICE_FILES = {"con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(10))}
@@ -73,19 +70,6 @@ class Claim:
     says: Literal["better", "worse", "equal"]
     metric: Literal["accuracy"] = "accuracy"
     text: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trainer:
-    """A trainer as far as a study must know it: no call of it, and for our own no import of torch."""
-
-    path: str
-    version: int
-    factors: type
-    recipe: type | None
-    variants: Mapping[str, Any]
-    papers: Mapping[str, str]
-    faults: Any  # (factors, recipe) -> {factor: why it cannot be built}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +160,7 @@ def read_study(path: Path) -> Study:
     question = raw.get("question", "")
     if not isinstance(question, str) or not question.strip() or len(question) > 2000:
         found.append(Fault(file=file, key="question", got=f"got {got_text(question)}", allowed="the question in words"))
-    trainer, trouble = _trainer(raw.get("trainer", DEFAULT_TRAINER), file)
+    trainer, trouble = describe_trainer(raw.get("trainer", DEFAULT_TRAINER), file)
     found += trouble
     seeds, trouble = _seeds(raw.get("seeds"), file)
     found += trouble
@@ -233,11 +217,6 @@ def default_plan_text() -> str:
     return (resources.files("knockout") / "plan.toml").read_text(encoding="utf-8")
 
 
-def builtin_trainer() -> Trainer:
-    """The Transformer encoder's trainer, described without importing torch."""
-    return _described(DEFAULT_TRAINER, registry)
-
-
 def _name_faults(name: str, file: str) -> list[Fault]:
     if name in RESERVED:
         got = f'the name "{name}" is reserved under results/'
@@ -273,59 +252,6 @@ def _seeds(raw: object, file: str) -> tuple[tuple[int, ...], list[Fault]]:
     else:
         trouble = "missing" if raw is None else f"got {got_text(raw)}"
     return (), [Fault(file=file, key="seeds", got=trouble, allowed=allowed)]
-
-
-def _trainer(raw: object, file: str) -> tuple[Trainer | None, list[Fault]]:
-    allowed = f'"module:function", such as "{DEFAULT_TRAINER}"'
-    if raw == DEFAULT_TRAINER:
-        return builtin_trainer(), []
-    if not isinstance(raw, str) or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", raw):
-        return None, [Fault(file=file, key="trainer", got=f"got {got_text(raw)}", allowed=allowed)]
-    module_name, function = raw.split(":")
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a user's module may fail in any way, and this is where it is told
-        got = f'importing "{module_name}" failed: {type(error).__name__}: {error}'
-        return None, [Fault(file=file, key="trainer", got=got, allowed=allowed)]
-    lacking = [n for n in (function, "Factors", "VERSION") if not hasattr(module, n)]
-    if lacking:
-        names = [n for n, value in vars(module).items() if inspect.isfunction(value)]
-        got = f'"{module_name}" has no {", ".join(lacking)}'
-        hint = nearest(function, names) if function in lacking else ""
-        return None, [Fault(file=file, key="trainer", got=got, allowed="see knockout.job", nearest=hint)]
-    classes = [n for n in ("Factors", "Recipe") if hasattr(module, n)]
-    wrong = [
-        *([] if callable(getattr(module, function)) else [f'"{function}" is no function']),
-        *([] if type(module.VERSION) is int else [f"VERSION is no integer: {got_text(module.VERSION)}"]),
-        *(f"{n} is no frozen dataclass with defaults for all fields" for n in classes if not _frozen(module, n)),
-    ]
-    if wrong:
-        return None, [Fault(file=file, key="trainer", got="; ".join(wrong), allowed="see knockout.job")]
-    return _described(raw, module), []
-
-
-def _frozen(module: Any, name: str) -> bool:
-    cls = getattr(module, name)
-    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
-        return False
-    given = all(
-        f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
-        for f in dataclasses.fields(cls)
-    )
-    untyped: Any = cls
-    return given and bool(untyped.__dataclass_params__.frozen)
-
-
-def _described(path: str, module: Any) -> Trainer:
-    return Trainer(
-        path=path,
-        version=module.VERSION,
-        factors=module.Factors,
-        recipe=getattr(module, "Recipe", None),
-        variants=getattr(module, "VARIANTS", {}),
-        papers=getattr(module, "PAPERS", {}),
-        faults=getattr(module, "faults", lambda _factors, _recipe: {}),
-    )
 
 
 def _plan(raw: object, study_path: Path, file: str) -> tuple[Plan | None, str, tuple[str, ...], list[Fault]]:
