@@ -19,7 +19,7 @@ from knockout.ledger import Ledger, read_ledger, read_record, run_config, write_
 from knockout.study import Run, Study, design
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.execute import Broken, Pool
-from knockout.sweep.owner import Owner, Progress, hold, now, read_progress, run_held
+from knockout.sweep.owner import Owner, Progress, clear_locks, hold, now, read_progress, run_held
 from knockout.sweep.work import Answer, Task, answer_from, environment, failure, torch_version
 
 POLL_SECONDS = 0.25
@@ -174,9 +174,8 @@ class _Sweep:
         """Train until nothing is left; return the signal that ended it, or 0."""
         self.display.start(total=len(self.runs), done=len(self.runs) - self.total, workers=self.workers)
         if self.adopted:
-            self.display.say(
-                f"{len(self.adopted)} runs of a coordinator that died are still training: waiting for them"
-            )
+            names = ", ".join(f"{run.variant} seed {run.seed}" for run in self.adopted.values())
+            self.display.say(f"taken over from a coordinator that died, and still training: {names}")
         handlers = self._catch_signals()
         try:
             while self._fill() or self.asked or (self.adopted and not self.stopping):
@@ -188,6 +187,7 @@ class _Sweep:
             pass
         finally:
             self.pool.close()
+            clear_locks(self.root)
             self.display.stop()
             for number, handler in handlers.items():
                 signal.signal(number, handler)

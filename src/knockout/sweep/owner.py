@@ -186,6 +186,15 @@ def run_held(root: Path, run_id: str) -> bool:
     return False
 
 
+def clear_locks(root: Path) -> None:
+    """Remove the files of locks that nobody holds. Only for the coordinator, when none of its workers is left."""
+    folder = root / "running"
+    held = set(running_ids(root))
+    for path in folder.glob("*") if folder.is_dir() else ():
+        if path.stem not in held:
+            path.unlink(missing_ok=True)
+
+
 def running_ids(root: Path) -> list[str]:
     """The ids of all runs that are being trained now."""
     folder = root / "running"
