@@ -38,11 +38,8 @@ $(VENV)/ready-dev: $(VENV)/ready
 bench: $(VENV)/ready-dev  ## ratios within one run, into results/benchmarks/
 	$(BIN)/python -m benchmarks
 
-publish: report  ## commit the report of a complete study under results/reference/
-	$(BIN)/knockout status $(RESULTS)/$(STUDY)
-	mkdir -p results/reference/$(STUDY)
-	cd $(RESULTS)/$(STUDY) && cp -R study.toml plan.toml design.json report.html report.md summary.csv contrasts.csv \
-	  costs.csv figures $(CURDIR)/results/reference/$(STUDY)/
+publish: $(VENV)/ready  ## commit the report of a complete study, with packed records, under results/reference/
+	$(BIN)/knockout publish $(RESULTS)/$(STUDY)
 	git add results/reference/$(STUDY)
 	git commit --message "Publish the report of $(STUDY)" -- results/reference/$(STUDY)
 

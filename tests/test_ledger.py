@@ -16,18 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
-from knockout.ledger import (
-    MAX_RETRIES,
-    Ledger,
-    read_design,
-    read_ledger,
-    read_record,
-    replace_json,
-    run_config,
-    write_design,
-    write_json,
-    write_record,
-)
+from knockout.ledger import MAX_RETRIES, Ledger, read_design, read_ledger, run_config, write_design
+from knockout.record import read_record, replace_json, write_json, write_record
 from knockout.study import Run, Study, design, digest, read_study
 
 WriteStudy = Callable[..., Path]

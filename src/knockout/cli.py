@@ -10,6 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from knockout.job import DataRef
     from knockout.study import Study
 
 app = typer.Typer(
@@ -55,17 +58,34 @@ def list_variants() -> None:
 
 
 @app.command()
-def check(study: StudyFile) -> None:
-    """Say what a study runs and what its seeds can show, before anything runs. Writes nothing."""
+def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")]) -> None:
+    """Write a starter study and its plan, with a word on every key."""
+    from knockout.starter import write_starter
+
+    study, plan = write_starter(folder)
+    out.print(f"written: {study} and {plan}", soft_wrap=True)
+    out.print(f"next: knockout check {study}", soft_wrap=True)
+
+
+@app.command()
+def check(
+    study: StudyFile,
+    measure: Annotated[bool, typer.Option(help="Train a few steps of every variant to estimate the cost.")] = True,
+) -> None:
+    """Say what a study runs, what its seeds can show and what it will cost, before it runs. Writes no results."""
     from knockout.analysis.power import outlook, sentences
     from knockout.study import read_study
 
     read = read_study(study)
-    _print_design(read)
+    ref, summary = _prepared(read)
+    _print_design(read, summary)
     out.print()
     out.print("[bold]What it can show[/bold]")
     for line in sentences(outlook(n=len(read.seeds), k=len(read.variants), plan=read.plan)):
         out.print(f"- {escape(line)}")
+    if measure:
+        out.print()
+        _print_cost(read, ref, summary)
 
 
 @app.command()
@@ -73,6 +93,10 @@ def run(
     study: StudyFile,
     results: Annotated[Path, typer.Option(help="Where studies' folders are.")] = Path("results"),
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes, instead of the study's own.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="VARIANT", help="Train this variant only; may be given several times.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained, and write nothing.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Also try again what has failed three times.")] = False,
     allow_mixed: Annotated[
         bool, typer.Option("--allow-mixed", help="Go on although records come from another device or torch.")
@@ -83,11 +107,20 @@ def run(
 ) -> None:
     """Train what the study is missing. Stop it any way you like; the same command goes on."""
     from knockout.study import read_study
-    from knockout.sweep.coordinate import run_study
+    from knockout.sweep.coordinate import run_study, what_is_missing
     from knockout.sweep.progress import LiveDisplay, PlainDisplay
 
     again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
     read = read_study(study)
+    if dry_run:
+        todo = what_is_missing(read, results=results, only=only or (), retry=retry)
+        for name in read.factors:
+            seeds = ", ".join(str(r.seed) for r in todo.train if r.variant == name)
+            if seeds:
+                out.print(f"{name}: seeds {seeds}")
+        given_up = f"; given up after three tries: {len(todo.exhausted)}" if todo.exhausted else ""
+        out.print(f"{len(todo.train)} of {len(todo.chosen)} runs would be trained{given_up}; nothing was written")
+        return
     try:
         ended = run_study(
             read,
@@ -97,6 +130,7 @@ def run(
             take_over=take_over,
             allow_mixed=allow_mixed,
             retry=retry,
+            only=only or (),
         )
     except OSError as error:  # a full disk, a share that went away: every record that was written is whole
         err.print(f"[red]knockout:[/red] {escape(str(error))}; once mended, go on with: {again}", soft_wrap=True)
@@ -153,6 +187,31 @@ def report(folder: StudyFolder) -> None:
 
 
 @app.command()
+def pack(
+    folder: StudyFolder,
+    output: Annotated[Path | None, typer.Option(help="The file, instead of DIR/records.parquet.")] = None,
+) -> None:
+    """Put all records of a study into one small file, which `run` and `report` accept as records."""
+    from knockout.analysis.publish import pack_study
+
+    path = output or folder / "records.parquet"
+    count, size = pack_study(folder, path)
+    out.print(f"{path}: {count} records, {size / 1000:.0f} kB", soft_wrap=True)
+
+
+@app.command()
+def publish(
+    folder: StudyFolder,
+    to: Annotated[Path, typer.Option(help="Where published reports are.")] = Path("results/reference"),
+) -> None:
+    """Report on a complete study and copy the report, with packed records, to where it is kept."""
+    from knockout.analysis.publish import publish as publish_study
+
+    publish_study(folder, target=to / folder.resolve().name)
+    out.print(f"published: {to / folder.resolve().name}", soft_wrap=True)
+
+
+@app.command()
 def status(folder: StudyFolder) -> None:
     """Say what a study has, what is running now, and what is missing."""
     from knockout.ledger import read_design, read_ledger
@@ -189,16 +248,47 @@ def status(folder: StudyFolder) -> None:
     raise typer.Exit(MISSING if found.missing else FINISHED)
 
 
-def _print_design(study: "Study") -> None:
+def _prepared(study: "Study") -> "tuple[DataRef | None, Mapping[str, Any]]":
     from knockout.data.prepare import prepare
     from knockout.data.sources import absolute_source
+
+    if study.data is None:
+        return None, {}
+    prepared = prepare(absolute_source(study.data, study.path.parent))
+    return prepared.ref, prepared.summary
+
+
+def _print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any]") -> None:
+    from knockout.sweep.coordinate import devices_of, workers_of
+    from knockout.sweep.estimate import estimate
+    from knockout.sweep.progress import describe
+
+    devices = devices_of(study)
+    workers = workers_of(study, devices)
+    found = estimate(study, data=ref, summary=summary, device=devices[0])
+    out.print("[bold]What it will cost here[/bold]")
+    runs = len(study.seeds) * len(study.factors)
+    evaluation = "" if found.evaluation_counted else ", evaluation not counted"
+    out.print(
+        f"- about {describe(found.seconds / workers)} for {runs} runs with {workers} workers on {devices[0]} "
+        f"(measured on a few steps of every variant{evaluation}), {found.peak_bytes * workers / 1e9:.1f} GB of memory, "
+        f"{found.disk_bytes / 1e6:.1f} MB of disk"
+    )
+    slowest = max(found.paces, key=lambda name: found.paces[name].seconds_per_step)
+    pace = found.paces[slowest]
+    out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
+    for name, pace in found.paces.items():
+        if pace.trouble:
+            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}")
+
+
+def _print_design(study: "Study", told: "Mapping[str, Any]") -> None:
     from knockout.variants import BASELINE, changes
 
     n, k = len(study.seeds), len(study.variants)
     out.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)}")
     out.print(f"{k} variants and the baseline x {n} seeds = {n * (k + 1)} runs, in blocks of one seed")
-    if study.data is not None:
-        told = prepare(absolute_source(study.data, study.path.parent)).summary
+    if told:
         sizes = ", ".join(f"{split} {value['count']}" for split, value in told["splits"].items())
         out.print(f"data: {escape(told['source'])} ({sizes}), {len(told['classes'])} classes, {told['tokens']} tokens")
         for note in told["notes"]:

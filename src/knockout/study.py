@@ -94,6 +94,11 @@ class Study:
     """the keys of the plan that the study's own `[plan]` sets"""
     claims: tuple[Claim, ...]
 
+    @classmethod
+    def read(cls, path: str | Path) -> "Study":
+        """Read and check a study file. Raises `knockout.strict.StudyError` with every fault."""
+        return read_study(Path(path))
+
     @property
     def variants(self) -> tuple[str, ...]:
         """The names without the baseline: one contrast each."""

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
-from knockout.ledger import run_config, write_design, write_record
+from knockout.ledger import run_config, write_design
+from knockout.record import write_record
 from knockout.study import Run, Study, read_study
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "statistics.json"

@@ -8,7 +8,8 @@ import pytest
 
 from knockout.analysis.load import ResultsError, load
 from knockout.job import Outcome
-from knockout.ledger import replace_json, write_design
+from knockout.ledger import write_design
+from knockout.record import replace_json
 from knockout.study import Study, read_study
 from tests.analysis.conftest import DATA_ID, TEST, BuildStudy, data_summary, outcome, predictions, write_run
 

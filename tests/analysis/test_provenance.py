@@ -4,7 +4,8 @@ from pathlib import Path
 from knockout.analysis import provenance
 from knockout.analysis.load import load
 from knockout.analysis.report import write_report
-from knockout.ledger import replace_json, write_design
+from knockout.ledger import write_design
+from knockout.record import replace_json
 from tests.analysis.conftest import DATA_ID, BuildStudy, data_summary, write_run, write_study
 
 CLAIM = '[[claims]]\nid = "X"\nvariant = "heads_1"\nsays = "{}"\n'

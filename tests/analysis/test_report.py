@@ -10,7 +10,7 @@ import pytest
 
 from knockout.analysis.load import ResultsError
 from knockout.analysis.report import Report, markdown, write_report
-from knockout.ledger import replace_json
+from knockout.record import replace_json
 from tests.analysis.conftest import BuildStudy
 
 REPOSITORY = Path(__file__).parents[2]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from knockout.analysis.load import Results
 
@@ -20,7 +21,8 @@ def loss_curves(results: Results) -> tuple[pd.DataFrame, int]:
     """
     longest = max((len(c) for c in results.curves.values()), default=0)
     block = max(1, math.ceil(longest / POINTS))
-    return _long(results, results.curves, "loss", block), block
+    apart = max((_apart(c["step"].to_numpy(dtype=float)) for c in results.curves.values()), default=1.0)
+    return _long(results, results.curves, "loss", block), block * round(apart)
 
 
 def validation_curves(results: Results) -> pd.DataFrame:
@@ -58,9 +60,16 @@ def _long(results: Results, tables: Mapping[str, pd.DataFrame], column: str, blo
         starts = np.arange(0, len(values), block)
         n = np.add.reduceat(whole.astype(int), starts)
         total = np.add.reduceat(np.where(whole, values, 0.0), starts)
-        middle = steps[starts] + (block - 1) / 2  # also of a last, shorter block: runs must meet at the same x
+        middle = (
+            steps[starts] + _apart(steps) * (block - 1) / 2
+        )  # also of a last, shorter block: runs must meet at the same x
         kept = n > 0
         part = {"variant": run.variant, "seed": run.seed, "x": middle[kept], "value": total[kept] / n[kept]}
         parts.append(pd.DataFrame({**part, "status": run.status}))
     empty = pd.DataFrame({"variant": [], "seed": [], "x": [], "value": [], "status": []})
     return pd.concat(parts, ignore_index=True) if parts else empty
+
+
+def _apart(steps: NDArray[np.float64]) -> float:
+    """The distance of the rows of a curve in steps: more than 1 where it was thinned."""
+    return float(steps[1] - steps[0]) if len(steps) > 1 else 1.0

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from knockout.ledger import Ledger, Record, read_design, read_ledger
+from knockout.ledger import Ledger, read_design, read_ledger
+from knockout.packed import thin
+from knockout.record import Record
 from knockout.strict import StudyError, build
 from knockout.study import Plan
-
-FINAL_SHARE = 0.05
-"""The last part of the steps that `final_loss` is the mean of."""
 
 
 class ResultsError(ValueError):
@@ -113,14 +112,21 @@ def load(root: Path) -> Results:
         plan=plan,
         runs=_frame(rows),
         costs=pd.DataFrame([_costs(*run, ledger) for run in planned], dtype=object),  # counts stay whole beside gaps
-        curves={i: record.table("curve").to_pandas() for i, record in records.items()},
-        epochs={
-            i: r.table("epochs").to_pandas() for i, r in records.items() if (r.folder / "epochs.parquet").is_file()
-        },
+        curves=_curves(records),
+        epochs={i: r.table("epochs").to_pandas() for i, r in records.items() if r.has("epochs")},
         damaged=ledger.damaged,
         others=len(set(ledger.records) - {i for i, _, _ in planned}),
         notes=tuple(notes),
     )
+
+
+def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
+    """Curves on one grid: where one is packed and so thinned, all are."""
+    thinned = any(record.packed is not None for record in records.values())
+    tables = {i: record.table("curve") for i, record in records.items() if record.has("curve")}
+    return {
+        i: (thin(table) if thinned and records[i].packed is None else table).to_pandas() for i, table in tables.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +139,7 @@ class _Predictions:
 
 
 def _predictions(record: Record) -> _Predictions | None:
-    if not (record.folder / "predictions.parquet").is_file():
+    if not record.has("predictions"):
         return None
     table = record.table("predictions")
     label, predicted = (table[name].to_numpy().astype("<i4") for name in ("label", "predicted"))
@@ -154,7 +160,7 @@ def _check_once(root: Path, ledger: Ledger, design: Mapping[str, Any]) -> None:
         if twice:
             raise ResultsError(f"{root / 'design.json'}: a run is planned twice: {twice[0]}")
     whole = [p for p in sorted((root / "runs").glob("[!.]*")) if not _is_damaged(p, ledger)]
-    if len(whole) == len(ledger.records):
+    if len(whole) == sum(record.packed is None for record in ledger.records.values()):
         return
     ids: dict[str, list[str]] = {}
     for folder in whole:
@@ -208,8 +214,9 @@ def _check_test_sets(
 def _result(record: Record, told: _Predictions | None) -> dict[str, Any]:
     outcome = record.outcome
     row: dict[str, Any] = {"status": record.status, "reason": str(outcome.get("reason", ""))}
-    loss = record.table("curve")["loss"].to_numpy()
-    row |= {"steps": int(outcome["costs"].get("steps", len(loss))), "parameters": outcome["costs"].get("parameters")}
+    row |= {name: outcome["costs"].get(name) for name in ("steps", "parameters")}
+    if row["steps"] is None and record.packed is None:
+        row["steps"] = record.table("curve").num_rows
     if record.status != "finished":
         return row
     for split in ("test", "validation"):
@@ -217,8 +224,7 @@ def _result(record: Record, told: _Predictions | None) -> dict[str, Any]:
         if values is not None:
             row |= {f"{split}_correct": values["correct"], f"{split}_count": values["count"]}
             row |= {f"{split}_accuracy": values["correct"] / values["count"], f"{split}_loss": values.get("loss")}
-    if len(loss):
-        row["final_loss"] = float(np.mean(loss[-max(1, math.ceil(FINAL_SHARE * len(loss))) :], dtype=float))
+    row["final_loss"] = record.final_loss()
     row["predictions_sha256"] = None if told is None else told.predicted_sha256
     return row
 

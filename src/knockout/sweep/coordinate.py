@@ -15,7 +15,9 @@ from typing import Any, Protocol
 from knockout.data.prepare import prepare
 from knockout.data.sources import absolute_source
 from knockout.job import DataRef
-from knockout.ledger import Ledger, read_ledger, read_record, run_config, write_design, write_record
+from knockout.ledger import Ledger, read_ledger, run_config, write_design
+from knockout.record import read_record, write_record
+from knockout.strict import Fault, StudyError, nearest
 from knockout.study import Run, Study, design
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.execute import Broken, Pool
@@ -80,14 +82,17 @@ def run_study(
     take_over: bool = False,
     allow_mixed: bool = False,
     retry: bool = False,
+    only: Sequence[str] = (),
 ) -> Ended:
     """Train what the study is missing, and return when nothing is left to train or something ended it.
 
+    `only`: variants (the baseline is one) to train and to count; all where it is empty.
     Raises `DataError`, `HeldError` or `RefusedError` for what a user can mend; nothing is then written.
     """
     root = results / study.name
+    _refuse_unknown(study, only)
     if study.run.device != "auto":  # a device that is not there is told before anything is written
-        _devices(study)
+        devices_of(study)
     ref: DataRef | None = None
     summary: Mapping[str, Any] = {}
     if study.data is not None:
@@ -102,27 +107,58 @@ def run_study(
         data_id = ref.id if ref else ""
         runs = design(study, data_id=data_id)
         ledger = read_ledger(root, damaged="set_aside")
-        missing = ledger.missing(runs)
-        exhausted = tuple(run for run in missing if not retry and ledger.exhausted(run))
-        todo = [run for run in missing if run not in set(exhausted)]
-        devices = _devices(study) if todo else ["cpu"]
+        chosen = [run for run in runs if not only or run.variant in only]
+        todo = [run for run in ledger.missing(chosen) if retry or not ledger.exhausted(run)]
+        devices = devices_of(study) if todo else ["cpu"]
         if todo and not allow_mixed:
             _refuse_mixed(study, ledger, runs, devices[0])
         write_design(root, study, data_id=data_id, data_summary=summary)
         for line in ledger.damaged:
             display.say(f"set aside, and to be trained again: {line}")
-        count = workers or study.run.workers or _default_workers(study, devices)
-        sweep = _Sweep(study, root, ref, owner, runs, ledger, todo, devices, count, display)
+        count = workers or workers_of(study, devices)
+        sweep = _Sweep(study, root, ref, owner, runs, ledger, todo, devices, count, display, len(chosen))
         ended = sweep.run() if todo else 0
         after = read_ledger(root)
         return Ended(
             root=root,
-            totals=totals(after, runs),
+            totals=totals(after, chosen),
             trained=sweep.trained,
-            exhausted=tuple(run for run in after.missing(runs) if after.exhausted(run)),
+            exhausted=tuple(run for run in after.missing(chosen) if after.exhausted(run)),
             budget_spent=sweep.budget_spent,
             signal=ended,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Todo:
+    """What a `run` would do: the runs of the study that are asked for, and those of them that it would train."""
+
+    chosen: tuple[Run, ...]
+    train: tuple[Run, ...]
+    exhausted: tuple[Run, ...]
+
+
+def what_is_missing(study: Study, *, results: Path, only: Sequence[str] = (), retry: bool = False) -> Todo:
+    """What `run_study` would train, found without writing anything."""
+    _refuse_unknown(study, only)
+    data_id = ""
+    if study.data is not None:
+        data_id = prepare(absolute_source(study.data, study.path.parent)).ref.id
+    ledger = read_ledger(results / study.name)
+    chosen = tuple(run for run in design(study, data_id=data_id) if not only or run.variant in only)
+    missing = ledger.missing(chosen)
+    exhausted = tuple(run for run in missing if not retry and ledger.exhausted(run))
+    train = tuple(run for run in missing if run not in set(exhausted))
+    return Todo(chosen=chosen, train=train, exhausted=exhausted)
+
+
+def _refuse_unknown(study: Study, only: Sequence[str]) -> None:
+    for name in only:
+        if name not in study.factors:
+            allowed = ", ".join(study.factors)
+            hint = nearest(name, study.factors)
+            got = f'--only: "{name}" is not run by this study'
+            raise StudyError([Fault(file=study.path.name, got=got, allowed=allowed, nearest=hint)])
 
 
 def totals(ledger: Ledger, runs: Sequence[Run]) -> Totals:
@@ -153,6 +189,7 @@ class _Sweep:
         devices: list[str],
         workers: int,
         display: Display,
+        shown: int,
     ) -> None:
         self.study, self.root, self.data, self.owner = study, root, data, owner
         self.runs, self.devices, self.workers, self.display = runs, devices, workers, display
@@ -168,11 +205,12 @@ class _Sweep:
         self.alone = ""  # the id of the suspect that runs, with nothing beside it
         self.deaths: Counter[str] = Counter()
         self.total = len(todo)
+        self.shown = shown  # runs that the display counts
         self.stopping = 0  # the signal that was caught
 
     def run(self) -> int:
         """Train until nothing is left; return the signal that ended it, or 0."""
-        self.display.start(total=len(self.runs), done=len(self.runs) - self.total, workers=self.workers)
+        self.display.start(total=self.shown, done=self.shown - self.total, workers=self.workers)
         if self.adopted:
             names = ", ".join(f"{run.variant} seed {run.seed}" for run in self.adopted.values())
             self.display.say(f"taken over from a coordinator that died, and still training: {names}")
@@ -320,7 +358,7 @@ class _Sweep:
         return self.data.id if self.data else ""
 
 
-def _devices(study: Study) -> list[str]:
+def devices_of(study: Study) -> list[str]:
     """The devices to spread runs over. Torch is asked only where the study leaves a choice."""
     if study.run.device == "cpu" or (study.run.device == "auto" and not torch_version()):
         return ["cpu"]
@@ -337,7 +375,10 @@ def _devices(study: Study) -> list[str]:
     return ["cpu"]
 
 
-def _default_workers(study: Study, devices: list[str]) -> int:
+def workers_of(study: Study, devices: list[str]) -> int:
+    """Worker processes: what the study says, or one for each GPU, or one for each core over the threads of each."""
+    if study.run.workers:
+        return study.run.workers
     if devices != ["cpu"]:
         return len(devices)
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

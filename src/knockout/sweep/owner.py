@@ -19,7 +19,7 @@ from typing import Any
 import filelock
 import psutil
 
-from knockout.ledger import replace_json
+from knockout.record import replace_json
 
 HEARTBEAT_SECONDS = 30.0
 STALE_SECONDS = 300.0

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from knockout.job import Curve, DataRef, Job, Outcome, Status, Stopped, TimedOut
-from knockout.ledger import Record, read_record, write_record
+from knockout.record import Record, read_record, write_record
 from knockout.study import Run
 from knockout.sweep.owner import Owner, Parent, Progress, append_line, hold_run, now, write_progress
 

@@ -1,0 +1,159 @@
+"""Packed records: all of a study in one file, some hundred kB, which `run` and `report` accept as records.
+
+That is how a study moves from a rented machine to a laptop, how the halves of two machines are merged, and what is
+committed with a report. Kept are configurations, outcomes, validation per epoch, predictions, and curves as means over
+blocks of steps, at most 200 of them; left out are the log probabilities of single predictions, and the logs of results.
+"""
+
+import hashlib
+import json
+import math
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from knockout.job import RECORDED
+from knockout.record import Record
+
+CURVE_POINTS = 200
+MAX_BYTES = 2_000_000_000
+"""Of all columns together, unpacked: read off the file's metadata before anything is read."""
+
+SCHEMA = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("config", pa.string()),  # JSON
+        ("outcome", pa.string()),  # JSON
+        ("log", pa.string()),  # of attempts
+        ("final_loss", pa.float64()),
+        ("step", pa.list_(pa.float64())),
+        ("loss", pa.list_(pa.float32())),
+        ("learning_rate", pa.list_(pa.float64())),
+        ("grad_norm", pa.list_(pa.float32())),
+        ("epochs", pa.string()),  # JSON
+        ("label", pa.binary()),  # 16-bit integers, little-endian; equal for all runs, so stored once
+        ("predicted", pa.binary()),
+        ("sha256", pa.string()),  # of the row
+    ]
+)
+
+
+def pack(records: Iterable[Record], path: Path) -> int:
+    """Write the records into one Parquet file, whole or not at all, and return its size in bytes."""
+    rows = [_row(record) for record in sorted(records, key=lambda r: (r.run_id, str(r.outcome["ended"])))]
+    columns = {name: [row[name] for row in rows] for name in SCHEMA.names}
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        pq.write_table(pa.table(columns, schema=SCHEMA), temporary, compression="zstd", compression_level=15)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path.stat().st_size
+
+
+def unpack(path: Path) -> tuple[list[Record], list[str]]:
+    """The records of a packed file, results and attempts, and one line for each that does not verify."""
+    try:
+        file = pq.ParquetFile(path)
+        size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+        if size > MAX_BYTES:
+            return [], [f"{path.name}: {size} bytes unpacked, more than {MAX_BYTES}"]
+        if not file.schema_arrow.equals(SCHEMA):
+            return [], [f"{path.name}: no packed records, or of another version of knockout"]
+        rows = file.read().to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        return [], [f"{path.name}: not readable ({type(error).__name__}: {str(error).splitlines()[0]})"]
+    records, damaged = [], []
+    for row in rows:
+        if _digest(row) == row["sha256"]:
+            records.append(_record(row, path))
+        else:
+            damaged.append(f"{path.name}: run {str(row['run_id'])[:12]}: changed since it was packed")
+    return records, damaged
+
+
+def thin(table: pa.Table) -> pa.Table:
+    """A curve as means over blocks of steps, of which there are at most 200; `step` is the middle of its block."""
+    n = table.num_rows
+    block = max(1, math.ceil(n / CURVE_POINTS))
+    if block == 1:
+        return table.set_column(0, "step", table["step"].cast(pa.float64()))
+    starts = np.arange(0, n, block)
+    sizes = np.diff([*starts, n])
+    columns: dict[str, pa.Array] = {}
+    for name in table.column_names:
+        means = np.add.reduceat(table[name].to_numpy().astype(float), starts) / sizes
+        columns[name] = pa.array(means, table.schema.field(name).type if name != "step" else pa.float64())
+    # A last, shorter block keeps the distance of the others: runs must meet at the same step.
+    columns["step"] = pa.array(table["step"].to_numpy()[starts] + (block - 1) / 2, pa.float64())
+    return pa.table(columns)
+
+
+def _row(record: Record) -> dict[str, Any]:
+    result = record.status in RECORDED
+    row: dict[str, Any] = dict.fromkeys(SCHEMA.names)
+    row |= {
+        "run_id": record.run_id,
+        "config": _json(dict(record.config)),
+        "outcome": _json(dict(record.outcome)),
+        "log": "" if result else record.log(),
+    }
+    if result and record.has("curve"):
+        row["final_loss"] = record.final_loss()
+        row |= thin(record.table("curve")).to_pydict()
+    if record.has("epochs"):
+        row["epochs"] = _json(record.table("epochs").to_pylist())
+    if record.has("predictions"):
+        told = record.table("predictions")
+        row |= {name: told[name].to_numpy().astype("<i2").tobytes() for name in ("label", "predicted")}
+    row["sha256"] = _digest(row)
+    return row
+
+
+def _record(row: dict[str, Any], path: Path) -> Record:
+    tables: dict[str, pa.Table] = {}
+    if row["loss"] is not None:
+        names = ("step", "loss", "learning_rate", "grad_norm")
+        tables["curve"] = pa.table({name: pa.array(row[name], SCHEMA.field(name).type.value_type) for name in names})
+    if row["epochs"] is not None:
+        tables["epochs"] = pa.Table.from_pylist(json.loads(row["epochs"]))
+    if row["label"] is not None:
+        told = {name: np.frombuffer(row[name], "<i2").astype(np.int32) for name in ("label", "predicted")}
+        example = np.arange(len(told["label"]), dtype=np.int32)
+        tables["predictions"] = pa.table({"example": example, **told})
+    return Record(
+        run_id=row["run_id"],
+        folder=path,
+        config=json.loads(row["config"]),
+        outcome=json.loads(row["outcome"]),
+        packed=tables,
+        packed_final_loss=row["final_loss"],
+        packed_log=row["log"],
+    )
+
+
+def _digest(row: dict[str, Any]) -> str:
+    """sha256 of everything in a row but itself; floats by their bits, so that NaN and infinities count too."""
+    sha = hashlib.sha256()
+    for name in SCHEMA.names[:-1]:
+        value = row[name]
+        if isinstance(value, list):
+            kind = "<f4" if SCHEMA.field(name).type.value_type == pa.float32() else "<f8"
+            value = np.asarray(value, dtype=kind).tobytes()
+        elif isinstance(value, float):
+            value = np.float64(value).tobytes()
+        sha.update(f"{name}:{'-' if value is None else len(value)}:".encode())
+        sha.update(value if isinstance(value, bytes) else str(value or "").encode())
+    return sha.hexdigest()
+
+
+def _json(value: Sequence[Any] | dict[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

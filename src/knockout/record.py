@@ -1,0 +1,210 @@
+"""One record: what a run leaves on disk, whole or not at all, and verified whenever it is read."""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from knockout.job import RECORDED, Outcome
+
+TableName = Literal["curve", "epochs", "predictions"]
+
+FINAL_SHARE = 0.05
+"""The last part of the steps that `final_loss` is the mean of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One verified record. `config` says what was run, `outcome` what it came to; the tables are read on demand."""
+
+    run_id: str
+    folder: Path
+    """where it lies: a folder of its own, or the file that it is packed in"""
+    config: Mapping[str, Any]
+    outcome: Mapping[str, Any]
+    packed: Mapping[str, pa.Table] | None = None
+    """the tables of a packed record, and its log; `None` where it has a folder"""
+    packed_final_loss: float | None = None
+    packed_log: str = ""
+
+    @property
+    def status(self) -> str:
+        return str(self.outcome["status"])
+
+    def has(self, name: TableName) -> bool:
+        """Whether the run left this table."""
+        return name in self.packed if self.packed is not None else (self.folder / f"{name}.parquet").is_file()
+
+    def table(self, name: TableName) -> pa.Table:
+        """`curve`: step, loss, learning_rate, grad_norm. `epochs`: epoch, step, loss, correct, count.
+        `predictions`: example, label, predicted, and log_probability unless it is packed.
+
+        Raises `FileNotFoundError` where there is none.
+        """
+        if self.packed is None:
+            return pq.read_table(self.folder / f"{name}.parquet")
+        if name not in self.packed:
+            raise FileNotFoundError(f"{self.folder}: run {self.run_id} has no {name}")
+        return self.packed[name]
+
+    def final_loss(self) -> float | None:
+        """Training loss (nats), the mean over the last 5 % of the steps; `None` for a run without any."""
+        if self.packed is not None:
+            return self.packed_final_loss
+        loss = self.table("curve")["loss"].to_numpy()
+        last = max(1, math.ceil(FINAL_SHARE * len(loss)))
+        return float(np.mean(loss[-last:], dtype=float)) if len(loss) else None
+
+    def log(self) -> str:
+        return self.packed_log if self.packed is not None else (self.folder / "log.txt").read_text(encoding="utf-8")
+
+
+def read_record(root: Path, config: Mapping[str, Any]) -> Record | None:
+    """The verified result of one run, looked for where `write_record` puts it."""
+    record, _ = verified(root / "runs" / _folder_name(config), "runs")
+    return record if record is not None and record.run_id == config["run_id"] else None
+
+
+def write_record(
+    root: Path, *, config: Mapping[str, Any], outcome: Outcome, environment: Mapping[str, Any], ended: str, log: str
+) -> Path:
+    """Write the record of one run, whole or not at all, and return its folder.
+
+    `ended` is the time in ISO 8601. Raises `OSError` when the disk refuses; nothing stands under its name then.
+    """
+    recorded = outcome.status in RECORDED
+    name = _folder_name(config)
+    parent = root / ("runs" if recorded else "attempts")
+    parent.mkdir(parents=True, exist_ok=True)
+    target = parent / name
+    if not recorded:
+        target = next(p for n in range(1, 10**6) if not (p := parent / f"{name}-{n}").exists())
+    temporary = parent / f".{name}-{uuid.uuid4().hex[:8]}"
+    try:
+        temporary.mkdir()
+        facts = {
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "metrics": outcome.metrics,
+            "costs": outcome.costs,
+            "environment": dict(environment),
+            "ended": ended,
+        }
+        write_json(temporary / "config.json", config)
+        write_json(temporary / "outcome.json", facts)
+        (temporary / "log.txt").write_text(log, encoding="utf-8")
+        if recorded:
+            _write_tables(temporary, outcome)
+        files = sorted(p for p in temporary.iterdir())
+        write_json(temporary / "manifest.json", {p.name: _sha256(p) for p in files})
+        for path in (*files, temporary / "manifest.json", temporary):
+            _sync(path)
+        if recorded and read_record(root, config) is not None:  # written by an orphan of this run: it is equal
+            shutil.rmtree(temporary)
+            return target
+        if target.exists():  # and does not verify
+            set_aside(root, target)
+        temporary.rename(target)
+        try:
+            _sync(parent)
+        except BaseException:
+            target.rename(temporary)  # who is told that writing failed must not find the record later
+            raise
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return target
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Strict JSON: no NaN tokens, keys sorted, UTF-8."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def replace_json(path: Path, value: Any) -> None:
+    """Like `write_json`, but a reader sees the old file or the new one, never half of it."""
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        write_json(temporary, value)
+        _sync(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)  # still there where the disk refused
+    _sync(path.parent)
+
+
+def _folder_name(config: Mapping[str, Any]) -> str:
+    return f"{config['variant']}-s{config['seed']}-{config['run_id'][:12]}"
+
+
+def verified(folder: Path, kind: str) -> tuple[Record | None, str]:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        unnamed = {"config.json", "outcome.json", "log.txt"} - set(manifest)
+        if unnamed:
+            return None, f"its manifest does not name {', '.join(sorted(unnamed))}"
+        wrong = [name for name, sha in manifest.items() if _sha256(folder / name) != sha]
+        if wrong:
+            return None, f"changed since it was written: {', '.join(sorted(wrong))}"
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        outcome = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+        record = Record(run_id=str(config["run_id"]), folder=folder, config=config, outcome=outcome)
+        if (record.status in RECORDED) != (kind == "runs"):
+            return None, f"status {record.status} does not belong under {kind}/"
+        return record, ""
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return None, f"not readable ({type(error).__name__}: {error})"
+
+
+def set_aside(root: Path, folder: Path) -> None:
+    (root / "set_aside").mkdir(exist_ok=True)
+    folder.rename(root / "set_aside" / f"{folder.name}-{uuid.uuid4().hex[:8]}")
+
+
+def _write_tables(folder: Path, outcome: Outcome) -> None:
+    curve = outcome.curve
+    columns: dict[str, pa.Array] = {
+        "step": pa.array(range(1, len(curve.loss) + 1), pa.int32()),
+        "loss": pa.array(curve.loss, pa.float32()),
+        "learning_rate": pa.array(curve.learning_rate, pa.float64()),
+        "grad_norm": pa.array(curve.grad_norm, pa.float32()),
+    }
+    pq.write_table(pa.table(columns), folder / "curve.parquet", compression="zstd")
+    if outcome.epochs:
+        rows = [asdict(epoch) for epoch in outcome.epochs]
+        pq.write_table(pa.Table.from_pylist(rows), folder / "epochs.parquet", compression="zstd")
+    if outcome.predictions is not None:
+        told = outcome.predictions
+        columns = {
+            "example": pa.array(range(len(told.label)), pa.int32()),
+            "label": pa.array(told.label, pa.int32()),
+            "predicted": pa.array(told.predicted, pa.int32()),
+            "log_probability": pa.array(told.log_probability, pa.float32()),
+        }
+        pq.write_table(pa.table(columns), folder / "predictions.parquet", compression="zstd")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():  # Windows opens no folders
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,124 @@
+"""What a study will cost: a few steps of every variant, measured in a worker of its own."""
+
+import contextlib
+import importlib
+import io
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+from joblib.externals.loky.backend import get_context
+from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
+
+from knockout.job import DataRef, Job, Stopped
+from knockout.study import Study
+from knockout.sweep.execute import THREAD_VARIABLES
+
+WARM_STEPS = 2
+MOST_STEPS = 25
+TOTAL_SECONDS = 8.0
+"""Over all variants, without the start of the worker."""
+
+EVALUATION_SHARE = 1 / 3
+"""A text in evaluation against one in training: the forward pass alone."""
+
+FILES, BLOCK_BYTES, BYTES_PER_STEP, BYTES_PER_PREDICTION = 7, 4096, 26, 9.4
+"""Of a record on disk; measured on the 110 records of ablations/quick.toml."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """One variant's steps. `trouble` says why there is no figure."""
+
+    steps: int = 0
+    seconds_per_step: float = 0.0
+    trouble: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What all runs of a study would cost on this machine."""
+
+    paces: Mapping[str, Pace]
+    seconds: float
+    """of all runs together, before they are divided among workers"""
+    evaluation_counted: bool
+    peak_bytes: int
+    """of one worker"""
+    disk_bytes: float
+
+
+def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], device: str) -> Estimate:
+    """Train a few steps of every variant, keep nothing, and extrapolate."""
+    seed = study.seeds[0]
+    share = TOTAL_SECONDS / len(study.factors)
+    variables = {name: str(study.run.threads) for name in THREAD_VARIABLES} | {"TOKENIZERS_PARALLELISM": "false"}
+    executor = ProcessPoolExecutor(max_workers=1, context=get_context("loky"), env=variables)
+    paces: dict[str, Pace] = {}
+    peak = 0
+    try:
+        for name, factors in study.factors.items():
+            arguments = (study.trainer.path, name, factors, study.recipe, seed, data, device, study.run.threads, share)
+            try:
+                paces[name], used = executor.submit(_measure, arguments).result()
+                peak = max(peak, used)
+            except BrokenProcessPool:
+                paces[name] = Pace(trouble="its worker died")
+                break
+    finally:
+        executor.shutdown(wait=True, kill_workers=True)
+    extra = _evaluation(study, summary)
+    seconds = len(study.seeds) * sum(p.steps * p.seconds_per_step for p in paces.values()) * (1 + extra)
+    steps = max(p.steps for p in paces.values())
+    test = summary.get("splits", {}).get("test", {}).get("count", 0)
+    record = FILES * BLOCK_BYTES + BYTES_PER_STEP * steps + BYTES_PER_PREDICTION * test
+    return Estimate(
+        paces=paces,
+        seconds=seconds,
+        evaluation_counted=extra > 0,
+        peak_bytes=peak,
+        disk_bytes=record * len(study.seeds) * len(study.factors),
+    )
+
+
+def _evaluation(study: Study, summary: Mapping[str, Any]) -> float:
+    """Time of evaluation over that of training, from the numbers of texts; 0 where they are not known."""
+    counts = {name: split["count"] for name, split in summary.get("splits", {}).items()}
+    epochs = getattr(study.recipe, "epochs", 0)
+    if not counts or not epochs:
+        return 0.0
+    read = epochs * counts["validation"] + counts["test"]
+    return float(EVALUATION_SHARE * read / (epochs * counts["train"]))
+
+
+def _measure(arguments: Sequence[Any]) -> tuple[Pace, int]:
+    trainer, variant, factors, recipe, seed, data, device, threads, share = arguments
+    marks: list[float] = []
+    total = 0
+
+    def progress(_step: int, steps: int, _loss: float) -> None:
+        nonlocal total
+        total = steps
+        marks.append(time.perf_counter())
+        if len(marks) > WARM_STEPS and (len(marks) > MOST_STEPS or marks[-1] - marks[0] > share):
+            raise Stopped
+
+    job = Job(
+        variant=variant, factors=factors, recipe=recipe, seeds=(seed,), run_ids=("estimate",), data=data,
+        device=device, threads=threads, progress=progress, log=lambda _line: None,
+    )  # fmt: skip
+    module, function = trainer.split(":")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            getattr(importlib.import_module(module), function)(job)
+    except Stopped:
+        pass
+    except BaseException as error:  # what a run of this variant would end in
+        return Pace(steps=total, trouble=f"{type(error).__name__}: {error}"[:200]), 0
+    used = int(psutil.Process().memory_info().rss)
+    if len(marks) < 2:
+        return Pace(steps=total or 1, trouble="" if marks else "it never calls job.progress"), used
+    first = min(WARM_STEPS, len(marks) - 2)
+    return Pace(steps=total, seconds_per_step=(marks[-1] - marks[first]) / (len(marks) - 1 - first)), used

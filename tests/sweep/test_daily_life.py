@@ -1,0 +1,104 @@
+"""What a person needs on the second day: a part of a study, a look before, another machine, a published report."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from .conftest import COMMAND, ENVIRONMENT, WriteToy, ledger_of, numbers, root_of, run, starts
+
+
+def verb(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], env=ENVIRONMENT, capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+def tree(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+def test_only_trains_and_counts_what_is_named(toy: WriteToy) -> None:
+    study = toy(seeds=3)
+    done = run(study, "--only", "up", "--only", "baseline")
+    assert done.returncode == 0, done.stderr
+    assert "6 planned: 6 finished, 0 diverged, 0 missing; 6 trained now" in done.stdout
+    assert {v for v, _ in starts(study)} == {"up", "baseline"}
+    refused = run(study, "--only", "upp")
+    assert refused.returncode == 2
+    assert '"upp" is not run by this study (did you mean "up"?)' in refused.stderr
+    assert "3 trained now" in run(study).stdout
+
+
+def test_a_dry_run_says_what_and_writes_nothing(toy: WriteToy) -> None:
+    study = toy(seeds=2)
+    before = tree(study.parent)
+    told = run(study, "--dry-run")
+    assert told.returncode == 0
+    assert "up: seeds 0, 1" in told.stdout
+    assert "6 of 6 runs would be trained; nothing was written" in told.stdout
+    assert tree(study.parent) == before
+    run(study)
+    before = tree(study.parent)
+    assert "0 of 6 runs would be trained" in run(study, "--dry-run").stdout
+    assert tree(study.parent) == before
+
+
+def test_two_machines_train_halves_and_one_reports_on_the_whole(toy: WriteToy, tmp_path: Path) -> None:
+    study = toy(seeds=3)
+    run(study, "--only", "baseline", "--only", "up")
+    packed = verb("pack", str(root_of(study)), "--output", str(tmp_path / "records_a.parquet"), cwd=tmp_path)
+    assert packed.returncode == 0, packed.stderr
+    assert "6 records, " in packed.stdout
+    one = numbers(study)
+    shutil.rmtree(root_of(study))
+
+    run(study, "--only", "down")
+    shutil.move(tmp_path / "records_a.parquet", root_of(study))
+    rest = run(study)
+    assert rest.returncode == 0
+    assert "9 planned: 9 finished, 0 diverged, 0 missing; 0 trained now" in rest.stdout
+    assert {k[0] for k in starts(study)} == {"down"}
+    merged = {(r.config["variant"], r.config["seed"]): r for r in ledger_of(study).records.values()}
+    assert {k for k, r in merged.items() if r.packed is not None} == set(one)
+    report = verb("report", str(root_of(study)), cwd=tmp_path)
+    assert report.returncode == 0, report.stderr
+    assert "undecidable" not in report.stdout
+
+
+def test_a_published_report_is_whole_and_stands_alone(toy: WriteToy, tmp_path: Path) -> None:
+    study = toy(seeds=3)
+    run(study, "--only", "up", "--only", "baseline")
+    refused = verb("publish", str(root_of(study)), "--to", str(tmp_path / "reference"), cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "3 of 9 runs are missing" in refused.stderr
+    assert not (tmp_path / "reference").exists()
+
+    run(study)
+    done = verb("publish", str(root_of(study)), "--to", str(tmp_path / "reference"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    public = tmp_path / "reference" / "toy"
+    assert {"report.html", "report.md", "summary.csv", "study.toml", "plan.toml", "design.json", "records.parquet"} <= {
+        p.name for p in public.iterdir()
+    }
+    told = {name: (public / name).read_bytes() for name in ("summary.csv", "contrasts.csv", "costs.csv")}
+    shutil.rmtree(root_of(study))
+    assert verb("report", str(public), cwd=tmp_path).returncode == 0  # from the packed records alone
+    assert {name: (public / name).read_bytes() for name in told} == told
+
+
+def test_an_estimate_measures_every_variant_and_says_who_does_not_train(toy: WriteToy, tmp_path: Path) -> None:
+    study = toy(variants=("up", "raises"), seeds=4, steps=100, step_seconds=0.02)
+    before = tree(tmp_path)
+    told = verb("check", str(study), cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    # 3 variants x 4 seeds x 100 steps of 20 ms, where one variant cannot be counted: 16 s on all workers
+    assert "for 12 runs with" in told.stdout
+    assert "100 steps of 2" in told.stdout
+    assert "raises did not train: Unpicklable: no pickle of this" in told.stdout
+    assert tree(tmp_path) == before
+    assert "cost" not in verb("check", str(study), "--no-measure", cwd=tmp_path).stdout
+
+
+def test_packing_nothing_is_refused(tmp_path: Path) -> None:
+    told = verb("pack", str(tmp_path), cwd=tmp_path)
+    assert told.returncode == 2
+    assert "no records to pack" in told.stderr
+    assert list(tmp_path.iterdir()) == []
