@@ -202,6 +202,9 @@ def dashboard(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any free port.")] = 8080,
 ) -> None:
     """Show a study in Optuna's dashboard while it runs or afterwards: to look at only, from this machine only."""
+    import warnings
+
+    warnings.simplefilter("ignore")  # optuna-dashboard warns of what a page asks of it; nobody here can mend that
     try:
         from knockout.sweep.dashboard import serving
 

@@ -9,8 +9,9 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
@@ -54,9 +55,8 @@ def build_app(
         study_name=name,
         direction="maximize",
     )
-    storage.set_study_system_attr(
-        study._study_id, "study:metric_names", [METRIC]
-    )  # set_metric_names warns: experimental
+    # `set_metric_names` does the same, and warns that it is experimental.
+    storage.set_study_system_attr(study._study_id, "study:metric_names", [METRIC])
     for key, value in attributes.items():
         study.set_user_attr(key, value)
     study.add_trials(trials)
@@ -84,9 +84,9 @@ class Watched:
         self.tries: list[Try] = []
         self.epochs = Epochs()
         self.built_at = clock()
-        self.design, self.state = read_folder(root)
+        self.shown = self._read()
         self.note = _Note(root, clock)
-        self.note.write(_records(self.design, self.state))
+        self.note.write(self.shown.records)
         self.app = self._build(trouble="")
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
@@ -102,43 +102,72 @@ class Watched:
             self.built_at = self.clock()
             trouble = ""
             try:
-                self.design, self.state = read_folder(self.root)
+                self.shown = self._read()
             except ResultsError as error:  # a share that went away, a folder that was moved: show what was there
                 trouble = str(error)
             else:
-                self.note.start(_records(self.design, self.state))
+                self.note.start(self.shown.records)
             self.app = self._build(trouble=trouble)
 
-    def _build(self, *, trouble: str) -> "WSGIApplication":
-        state = self.state
-        self.runs |= state.runs
-        self.tries = number_tries(self.tries, state)
-        owner = coordinator(self.root)
-        text, version = self.note.text, self.note.version
-        if trouble:
-            text, version = f"**What follows is not up to date.** {markdown(trouble)}\n\n{text}", version + 1
-        return build_app(
-            str(self.design["study"]),
-            mirror(self.tries, state, runs=self.runs, epochs=self.epochs),
-            note=text,
-            version=version,
-            attributes={
-                "question": str(self.design["question"]),
+    def _read(self) -> "_Shown":
+        try:
+            design = read_design(self.root)
+            if design is None:
+                raise ResultsError(f"{self.root}: no design.json, so no study was ever started here")
+            state = read_state(self.root, design)
+            runs = {**self.runs, **state.runs}
+            tries = number_tries(self.tries, state)
+            trials = mirror(tries, state, runs=runs, epochs=self.epochs)
+            owner = coordinator(self.root)
+            attributes = {
+                "question": str(design["question"]),
                 "runs": str(totals(state.ledger, list(state.runs.values()))),
                 "running now": str(len(state.running)),
                 "coordinator": f"process {owner.pid} on {owner.host}" if owner else "none at work",
-                "read from": str(self.root),
                 "read at": datetime.now().isoformat(" ", timespec="seconds"),
-            },
-        )
+            }
+            shown = _Shown(
+                name=str(design["study"]), trials=trials, attributes=attributes, records=_records(design, state)
+            )
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, ResultsError):
+                raise
+            raise ResultsError(f"{self.root}: not readable ({type(error).__name__}: {error})") from error
+        self.runs, self.tries = runs, tries
+        return shown
+
+    def _build(self, *, trouble: str) -> "WSGIApplication":
+        text, version = self.note.told
+        if trouble:
+            text, version = f"**What is shown here is not up to date.** {markdown(trouble)}\n\n{text}", version + 1
+        shown = self.shown
+        return build_app(shown.name, shown.trials, note=text, version=version, attributes=shown.attributes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shown:
+    """What was read last."""
+
+    name: str
+    trials: Sequence[FrozenTrial]
+    attributes: Mapping[str, str]
+    records: object
+    """What the verdicts depend on: equal where nothing was added, changed or planned since."""
+
+
+def _records(design: Mapping[str, Any], state: State) -> object:
+    found = [(i, r.outcome["ended"]) for i, r in state.ledger.records.items()]
+    tried = [(i, len(a)) for i, a in state.ledger.attempts.items()]
+    return sorted(found), sorted(tried), state.ledger.damaged, design
 
 
 class _Note:
-    """The verdicts in Markdown, with a version that grows by 2 with each text, so that there is one for "outdated"."""
+    """The verdicts in Markdown."""
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self.root, self.clock = root, clock
-        self.text, self.version = "", 0
+        self.told = ("", 0)
+        """the text and its version, which grows by 2: the one between says that the text is outdated"""
         self.records: object = None
         self.not_before = -math.inf
         self.writer: threading.Thread | None = None
@@ -151,33 +180,15 @@ class _Note:
             self.writer.start()
 
     def write(self, records: object) -> None:
+        """Write it now. What cannot be judged is said in its place."""
         began = self.clock()
         try:
             text = verdict_note(self.root)
-        except (ResultsError, StudyError, ValueError, OSError) as error:
+        except (StudyError, KeyError, ValueError, OSError) as error:
             text = f"These records cannot be judged: {markdown(error)}"
         ended = self.clock()
         self.not_before = ended + (ended - began) * (1 / NOTE_SHARE - 1)
-        self.text, self.version, self.records = text, self.version + 2, records
-
-
-def read_folder(root: Path) -> tuple[dict[str, Any], State]:
-    """A study's design and state. Raises `ResultsError` where there is none, or it cannot be read."""
-    try:
-        design = read_design(root)
-        if design is not None:
-            return design, read_state(root, design)
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ResultsError(f"{root}: not readable ({type(error).__name__}: {error})") from error
-    raise ResultsError(f"{root}: no design.json, so no study was ever started here")
-
-
-def _records(design: Mapping[str, Any], state: State) -> object:
-    """What a note depends on: equal where nothing was added, changed or planned since."""
-    ledger = state.ledger
-    found = [(i, r.outcome["ended"]) for i, r in ledger.records.items()]
-    tried = [(i, len(a)) for i, a in ledger.attempts.items()]
-    return sorted(found), sorted(tried), design
+        self.told, self.records = (text, self.told[1] + 2), records
 
 
 def guarded(app: "WSGIApplication", *, port: int) -> "WSGIApplication":

@@ -16,6 +16,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from optuna.trial import FrozenTrial, TrialState
 
 from knockout.ledger import Ledger, Record, read_ledger
+from knockout.strict import printable
 from knockout.study import Run
 from knockout.sweep.owner import Progress, read_progress, run_held
 
@@ -26,10 +27,6 @@ DIGITS = 5
 
 Try = tuple[str, int]
 """A run's id, and which of its tries: 0 for the first."""
-
-
-class PortError(Exception):
-    """The port cannot be listened on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +73,7 @@ def mirror(tries: Sequence[Try], state: State, *, runs: Mapping[str, Run], epoch
     last = dict(tries)  # run id -> its last try
     seeds = [runs[i].seed for i, _ in tries]
     space: dict[str, BaseDistribution] = {
-        "variant": CategoricalDistribution(list(dict.fromkeys(runs[i].variant for i, _ in tries))),
+        "variant": CategoricalDistribution(list(dict.fromkeys(as_text(runs[i].variant) for i, _ in tries))),
         "seed": IntDistribution(min(seeds), max(seeds)),
     }
     return [
@@ -108,6 +105,16 @@ def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, f
     if len(points) <= most:
         return list(points)
     return [points[round(i * (len(points) - 1) / (most - 1))] for i in range(most)]
+
+
+def as_text(value: object) -> str:
+    """A name or a reason as every view shows it: as it is.
+
+    Plotly takes tags in a label for markup, but not with a space of no width in them; a spreadsheet takes what the
+    dashboard's CSV begins with = + - @ for a formula, but not behind a '.
+    """
+    text = printable(" ".join(str(value).split())).replace("<", "<\u200b")
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _trial(
@@ -148,7 +155,7 @@ def _trial(
         value=value if kind == TrialState.COMPLETE else None,
         datetime_start=None if kind == TrialState.WAITING else began,
         datetime_complete=(ended or began) if kind.is_finished() else None,
-        params={"variant": run.variant, "seed": run.seed},
+        params={"variant": as_text(run.variant), "seed": run.seed},
         distributions=dict(space),
         user_attrs={**told, "run_id": run.id},
         system_attrs={},
@@ -161,7 +168,7 @@ def _facts(record: Record) -> dict[str, Any]:
     outcome = record.outcome
     told: dict[str, Any] = {"status": record.status}
     if outcome["reason"]:
-        told["reason"] = str(outcome["reason"])
+        told["reason"] = as_text(outcome["reason"])
     for split in ("validation", "test"):
         if split in outcome["metrics"]:
             metrics = outcome["metrics"][split]
