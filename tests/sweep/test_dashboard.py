@@ -691,7 +691,7 @@ class TestTheCommand:
                 assert text in err
 
     def test_it_follows_a_study_that_runs(self, toy: WriteToy) -> None:
-        study = toy(variants=("up",), seeds=2, step_seconds=0.3, steps=10)
+        study = toy(variants=("up",), seeds=2, step_seconds=0.15, steps=8)
         process = start(study, "--workers", "2")
         root, clock = root_of(study), 0.0
         deadline = time.monotonic() + 60
