@@ -32,7 +32,7 @@ from knockout.analysis.load import ResultsError
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
 from knockout.ledger import read_design, run_config, write_design, write_json, write_record
 from knockout.study import Run, Study, read_study
-from knockout.sweep import dashboard
+from knockout.sweep import dashboard, snapshot
 from knockout.sweep.dashboard import REBUILD_SECONDS, PortError, Watched, guarded, serving
 from knockout.sweep.owner import Progress, hold_run, write_progress
 from knockout.sweep.snapshot import MAX_POINTS, Epochs, as_text, mirror, number_tries, read_state, thinned
@@ -206,6 +206,32 @@ class TestMirror:
         }  # fmt: skip
         assert trial.duration is not None
         assert trial.duration.total_seconds() == 30
+
+    def test_each_try_began_when_it_was_started_and_times_are_local(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder.fail("up", 0, "crashed", "ended at 00:01")
+        folder.finish("up", 0)  # ended at 00:02
+        rows = [f"2026-01-01T00:0{n}:30+00:00\t{folder.runs['up', 0].id}\tup\t0\thost\t1\n" for n in (0, 1)]
+        (folder.root / "starts.log").write_text("".join(rows), encoding="utf-8")
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", "XXX-05:30")
+            time.tzset()
+            first, second = folder.trials()[1:3]
+        time.tzset()
+        assert [str(t) for t in (first.datetime_start, first.datetime_complete)] == [
+            "2026-01-01 05:30:30", "2026-01-01 05:31:00",
+        ]  # fmt: skip
+        assert str(second.datetime_start) == "2026-01-01 05:31:30"
+
+    def test_a_lock_that_may_not_be_tried_is_taken_for_free(
+        self, every_status: Folder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(_root: Path, _run_id: str) -> bool:
+            raise PermissionError("read only")
+
+        monkeypatch.setattr(snapshot, "run_held", refused)
+        assert every_status.trials()[8].state == TrialState.WAITING
 
     def test_a_run_in_training_says_how_far_it_is(self, every_status: Folder) -> None:
         trial = next(t for t in every_status.trials() if t.state == TrialState.RUNNING)
@@ -478,12 +504,12 @@ class TestTheNote:
         folder.later()
         detail(app)  # begins the new note beside the request
         assert app.note.writer is not None
-        app.note.writer.join()
+        writer = app.note.writer
+        writer.join()
         folder.later()
         after = detail(app)["note"]
         assert "incomplete" not in after["body"]
         assert after["version"] > before["version"]
-        writer = app.note.writer
         folder.later()
         assert detail(app)["note"] == after
         assert app.note.writer is writer, "written again, though no record was added"
@@ -643,6 +669,14 @@ class TestTheServer:
             assert connection.getresponse().status == status
             connection.close()
         assert capfd.readouterr() == ("", "")
+
+    def test_a_program_that_names_no_encodings_is_answered_too(self, folder: Folder) -> None:
+        with served(folder.root) as server:
+            connection = HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+            connection.putrequest("GET", "/favicon.ico", skip_accept_encoding=True)
+            connection.endheaders()
+            assert connection.getresponse().status == 200
+            connection.close()
 
     def test_a_busy_port_and_a_folder_without_a_study_are_named(self, folder: Folder, tmp_path: Path) -> None:
         with socket.socket() as other:
