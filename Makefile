@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: ablate report test check setup bench publish clean deps-debian
+.PHONY: ablate report dashboard test check setup bench publish clean deps-debian
 
 ablate: $(VENV)/ready  ## run a study and report on it
 	@$(BIN)/knockout run ablations/$(STUDY).toml --results $(RESULTS); code=$$?; \
@@ -13,6 +13,9 @@ ablate: $(VENV)/ready  ## run a study and report on it
 
 report: $(VENV)/ready  ## report on a study that has run
 	@$(BIN)/knockout report $(RESULTS)/$(STUDY)
+
+dashboard: $(VENV)/ready  ## a study in the browser, while it runs or afterwards; Ctrl-C ends it
+	@$(BIN)/knockout dashboard $(RESULTS)/$(STUDY)
 
 check: $(VENV)/ready  ## what a study runs, and what its seeds can show
 	@$(BIN)/knockout check ablations/$(STUDY).toml

@@ -36,7 +36,14 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        if type(error).__name__ not in ("StudyError", "DataError", "HeldError", "RefusedError", "ResultsError"):
+        if type(error).__name__ not in (
+            "StudyError",
+            "DataError",
+            "HeldError",
+            "RefusedError",
+            "ResultsError",
+            "PortError",
+        ):
             raise
         err.print(f"[red]knockout:[/red] {escape(str(error))}", soft_wrap=True)
         sys.exit(USER_FAULT)
@@ -246,6 +253,28 @@ def status(folder: StudyFolder) -> None:
             name = f"{runs[run_id].variant} seed {runs[run_id].seed}"
             out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {last['reason']}"), soft_wrap=True)
     raise typer.Exit(MISSING if found.missing else FINISHED)
+
+
+@app.command()
+def dashboard(
+    folder: StudyFolder,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any free port.")] = 8080,
+) -> None:
+    """Show a study in Optuna's dashboard while it runs or afterwards: to look at only, from this machine only."""
+    import warnings
+
+    warnings.simplefilter("ignore")  # optuna-dashboard warns of what a page asks of it; nobody here can mend that
+    try:
+        from knockout.sweep.dashboard import serving
+
+        with serving(folder, port=port) as server:
+            out.print(
+                f"http://127.0.0.1:{server.server_port}/ shows {escape(str(folder))}; Ctrl-C ends it", soft_wrap=True
+            )
+            server.serve_forever()
+    except KeyboardInterrupt:
+        out.print("stopped")
+        raise typer.Exit(INTERRUPTED + 2) from None
 
 
 def _prepared(study: "Study") -> "tuple[DataRef | None, Mapping[str, Any]]":

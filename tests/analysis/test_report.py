@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from knockout.analysis.load import ResultsError
-from knockout.analysis.report import Report, markdown, write_report
+from knockout.analysis.report import Report, markdown, verdict_note, write_report
 from knockout.record import replace_json
 from tests.analysis.conftest import BuildStudy
 
@@ -178,6 +178,45 @@ def test_a_study_midway_gives_a_report(build_study: BuildStudy) -> None:
     page = Page(html(report))
     assert "2 of 6 runs came to a result" in page.text
     assert "inconclusive while runs are missing" in page.text
+
+
+def test_the_note_says_what_the_report_says_and_writes_nothing(build_study: BuildStudy) -> None:
+    root = build_study(WHOLE)
+    before = sorted(root.rglob("*"))
+    rows = _rows(verdict_note(root).replace("&ensp;", ""))
+    assert sorted(root.rglob("*")) == before
+    reported = _rows(write_report(root).paths["report.md"].read_text(encoding="utf-8"))
+    kept = [0, 1, 2, 3, 4, 5, 6, 8, 10]  # all columns but p and d_z
+    assert rows == [[row[i] for i in kept] for row in reported]
+    assert [row[0] for row in rows[1:]] == list(WHOLE)
+
+
+def _rows(text: str) -> list[list[str]]:
+    """The cells of the table of verdicts."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("| Variant |"))
+    table = [line for line in lines[first : first + len(WHOLE) + 2] if not line.startswith("|---")]
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in table]
+
+
+def test_any_label_is_text_in_the_note_too(hostile: Path) -> None:
+    text = verdict_note(hostile)
+    assert not re.search(r"(?<!\\)<", text)
+    assert "](http" not in text
+    columns = {len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("|")}
+    assert columns == {10}
+
+
+def test_the_note_says_so_while_nothing_has_finished(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": ["missing", "diverged"], "heads_1": ["crashed", "killed"]})
+    assert "No verdict yet: none of the 4 planned runs has finished." in verdict_note(root)
+
+
+def test_the_note_names_damaged_records(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": BASE, "heads_1": BASE})
+    record = next((root / "runs").glob("heads_1-*"))
+    (record / "log.txt").write_text("changed", encoding="utf-8")
+    assert f"- runs/{record.name}: changed since it was written: log.txt" in verdict_note(root)
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

@@ -61,16 +61,7 @@ def write_report(root: Path) -> Report:
         raise ResultsError(
             f"{root}: none of {len(results.runs)} planned runs has finished, so there is nothing to report"
         )
-    late = provenance.exploratory(results)
-    found = contrasts(
-        results.runs,
-        baseline=results.baseline,
-        variants=results.variants,
-        seeds=results.seeds,
-        plan=results.plan,
-        family=len(results.variants) + len(provenance.dropped(results)),
-    )
-    claims = judge(results.design["claims"], found)
+    late, found, claims = _judged(results)
     figures = draw(results, found)
     told = context(results, found, claims, figures=figures, late=late)
     texts = {
@@ -93,6 +84,33 @@ def write_report(root: Path) -> Report:
         answer=tuple(told["answer"]),
         paths={name: root / name for name in texts},
     )
+
+
+def verdict_note(root: Path) -> str:
+    """The answer and the verdict table of a study's folder as it stands, in Markdown; nothing is written.
+
+    Says in words where no run has finished yet. Raises `ResultsError` where records contradict each other.
+    """
+    results = load(root)
+    told: dict[str, object] = {"question": results.design["question"], "verdicts": [], "damaged": results.damaged}
+    if (results.runs["status"] == "finished").any():
+        late, found, claims = _judged(results)
+        told |= context(results, found, claims, figures=[], late=late)
+    return _markdown().get_template("note.md.j2").render(told, planned=len(results.runs))
+
+
+def _judged(results: Results) -> tuple[dict[str, str], list[Contrast], list[Judged]]:
+    """Why a variant is exploratory, the contrasts, and the rulings on the claims."""
+    late = provenance.exploratory(results)
+    found = contrasts(
+        results.runs,
+        baseline=results.baseline,
+        variants=results.variants,
+        seeds=results.seeds,
+        plan=results.plan,
+        family=len(results.variants) + len(provenance.dropped(results)),
+    )
+    return late, found, judge(results.design["claims"], found)
 
 
 def draw(results: Results, found: Sequence[Contrast]) -> list[Figure]:

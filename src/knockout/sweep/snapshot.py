@@ -1,0 +1,222 @@
+"""Trials for the dashboard: what every try of every run came to, as the ledger says.
+
+An open page fetches only what comes after its first unfinished trial, and believes the rest for ever. So trials are
+numbered by try: the first try of every planned run in the design's order, then whatever comes, always at the end. A
+trial that has failed or finished keeps its number and what it says; a run that is tried again is a new trial.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState
+
+from knockout.ledger import Ledger, read_ledger
+from knockout.record import Record
+from knockout.strict import printable
+from knockout.study import Run
+from knockout.sweep.owner import Progress, read_progress, run_held
+
+MAX_POINTS = 100
+"""Points of a curve that are shown; more of them make the pages slow."""
+DIGITS = 5
+"""Decimals of an accuracy or a loss: the pages print every digit that they are given."""
+
+Try = tuple[str, int]
+"""A run's id, and which of its tries: 0 for the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What is known of a study at one moment."""
+
+    runs: Mapping[str, Run]
+    """run id -> run, of this design; in its order"""
+    ledger: Ledger
+    running: Mapping[str, Progress | None]
+    """run id -> how far it is, of the runs without a record that are being trained"""
+    starts: Mapping[str, Sequence[datetime]]
+    """run id -> when its training was started, every time"""
+
+
+def read_state(root: Path, design: Mapping[str, Any]) -> State:
+    """Read a study's folder. Raises `OSError` where it cannot be read."""
+    runs = {str(r["id"]): Run(**r) for r in design["runs"]}
+    ledger = read_ledger(root)
+    # Looking whether a lock is free takes it for an instant: only where there is no record, so no worker is disturbed.
+    held = [run.id for run in ledger.missing(list(runs.values())) if _held(root, run.id)]
+    return State(
+        runs=runs, ledger=ledger, running={i: read_progress(root, i) for i in held}, starts=_starts(root / "starts.log")
+    )
+
+
+def number_tries(known: Sequence[Try], state: State) -> list[Try]:
+    """The tries in the order of their trial numbers: those that were `known`, then those that are new.
+
+    Each planned run has one, and one more for every attempt of it that left no result, once it is tried again.
+    """
+    tries, seen = list(known), set(known)
+    for run_id in state.runs:
+        attempts = len(state.ledger.attempts.get(run_id, ()))
+        again = run_id in state.ledger.records or run_id in state.running
+        new = [(run_id, n) for n in range(max(1, attempts + again)) if (run_id, n) not in seen]
+        tries += new
+        seen.update(new)
+    return tries
+
+
+def mirror(tries: Sequence[Try], state: State, *, runs: Mapping[str, Run], epochs: "Epochs") -> list[FrozenTrial]:
+    """One trial for each try, in that order. `runs` names every run of the tries, those of former designs too."""
+    last = dict(tries)  # run id -> its last try
+    seeds = [runs[i].seed for i, _ in tries]
+    space: dict[str, BaseDistribution] = {
+        "variant": CategoricalDistribution(list(dict.fromkeys(as_text(runs[i].variant) for i, _ in tries))),
+        "seed": IntDistribution(min(seeds), max(seeds)),
+    }
+    return [
+        _trial(number, runs[run_id], n, state, is_last=n == last[run_id], space=space, epochs=epochs)
+        for number, (run_id, n) in enumerate(tries)
+    ]
+
+
+class Epochs:
+    """The validation accuracy after each epoch of a record, read once: records do not change."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, dict[int, float]] = {}
+
+    def __call__(self, record: Record) -> dict[int, float]:
+        """epoch -> validation accuracy (0 to 1; NaN where nothing was counted), thinned to `MAX_POINTS`."""
+        if record.folder not in self._read:
+            try:
+                rows = record.table("epochs").to_pylist()
+            except FileNotFoundError:
+                rows = []
+            told = [(int(r["epoch"]), _share(r)) for r in rows]
+            self._read[record.folder] = dict(thinned(told, MAX_POINTS))
+        return self._read[record.folder]
+
+
+def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, float]]:
+    """At most `most` (2 or more) of the points, evenly spread, the first and the last among them."""
+    if len(points) <= most:
+        return list(points)
+    return [points[round(i * (len(points) - 1) / (most - 1))] for i in range(most)]
+
+
+def as_text(value: object) -> str:
+    """A name or a reason as every view shows it: as it is.
+
+    Plotly takes tags in a label for markup, but not with a space of no width in them; a spreadsheet takes what the
+    dashboard's CSV begins with = + - @ for a formula, but not behind a '.
+    """
+    text = printable(" ".join(str(value).split())).replace("<", "<\u200b")
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def _trial(
+    number: int,
+    run: Run,
+    n: int,
+    state: State,
+    *,
+    is_last: bool,
+    space: Mapping[str, BaseDistribution],
+    epochs: Epochs,
+) -> FrozenTrial:
+    """What became of the n-th try of a run. The state FAIL is every status but finished; the status says which."""
+    attempts = state.ledger.attempts.get(run.id, ())
+    record = attempts[n] if n < len(attempts) else state.ledger.records.get(run.id) if is_last else None
+    told: dict[str, Any] = {}
+    value: float | None = None
+    began, ended = datetime.max, None
+    if record is not None:
+        told = _facts(record)
+        value = _value(record.outcome["metrics"])
+        ended = _local(str(record.outcome["ended"]))
+        kind = TrialState.COMPLETE if record.status == "finished" and value is not None else TrialState.FAIL
+    elif not is_last:
+        kind, told = TrialState.FAIL, {"status": "removed", "reason": "what it left is not in the folder any more"}
+    elif run.id not in state.runs:
+        kind, told = TrialState.FAIL, {"status": "removed", "reason": "it is not of this study any more"}
+    elif run.id in state.running:
+        kind, told = TrialState.RUNNING, {"status": "running", **_progress(state.running[run.id])}
+    else:
+        kind, told = TrialState.WAITING, {"status": "missing"}
+    before = [s for s in state.starts.get(run.id, ()) if s <= (ended or datetime.max)]
+    began = max(before, default=ended or datetime.now())
+    return FrozenTrial(
+        number=number,
+        trial_id=number,
+        state=kind,
+        value=value if kind == TrialState.COMPLETE else None,
+        datetime_start=None if kind == TrialState.WAITING else began,
+        datetime_complete=(ended or began) if kind.is_finished() else None,
+        params={"variant": as_text(run.variant), "seed": run.seed},
+        distributions=dict(space),
+        user_attrs={**told, "run_id": run.id},
+        system_attrs={},
+        intermediate_values={} if record is None else epochs(record),
+    )
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    """Status, reason, metrics (accuracy 0 to 1, loss in nats) and seconds, as summary.csv and costs.csv name them."""
+    outcome = record.outcome
+    told: dict[str, Any] = {"status": record.status}
+    if outcome["reason"]:
+        told["reason"] = as_text(outcome["reason"])
+    for split in ("validation", "test"):
+        if split in outcome["metrics"]:
+            metrics = outcome["metrics"][split]
+            told[f"{split}_accuracy"] = _share(metrics)
+            if "loss" in metrics:
+                told[f"{split}_loss"] = round(float(metrics["loss"]), DIGITS)
+    if "train_seconds" in outcome["costs"]:
+        told["train_seconds"] = round(float(outcome["costs"]["train_seconds"]), 1)
+    return told
+
+
+def _progress(progress: Progress | None) -> dict[str, Any]:
+    if progress is None:
+        return {}
+    return {"step": progress.step, "steps": progress.steps, "loss": round(progress.loss, DIGITS)}
+
+
+def _value(metrics: Mapping[str, Mapping[str, float | int]]) -> float | None:
+    """Validation accuracy, 0 to 1; test accuracy of a run that has no validation; `None` where neither is a number."""
+    told = metrics.get("validation") or metrics.get("test")
+    value = _share(told) if told else math.nan
+    return value if math.isfinite(value) else None
+
+
+def _share(counts: Mapping[str, Any]) -> float:
+    """0 to 1; NaN where nothing was counted."""
+    return round(counts["correct"] / counts["count"], DIGITS) if counts["count"] else math.nan
+
+
+def _held(root: Path, run_id: str) -> bool:
+    try:
+        return run_held(root, run_id)
+    except OSError:  # a folder that only its owner may write: whoever looks on cannot tell
+        return False
+
+
+def _starts(path: Path) -> dict[str, list[datetime]]:
+    """run id -> when its training was started, from the log that the workers keep."""
+    found: dict[str, list[datetime]] = {}
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            fields = line.split("\t")
+            if len(fields) > 1:
+                found.setdefault(fields[1], []).append(_local(fields[0]))
+    return found
+
+
+def _local(text: str) -> datetime:
+    """A time in ISO 8601 as Optuna keeps times: local, without a zone."""
+    return datetime.fromisoformat(text).astimezone().replace(tzinfo=None)
