@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from knockout.data import prepare as module
 from knockout.data import sources
+from knockout.data.corpus import SPLITS, DataError
 from knockout.data.prepare import Prepared, prepare
-from knockout.data.sources import SPLITS, DataError, read_corpus
+from knockout.data.sources import read_corpus
 from knockout.data.vocabulary import encode, learn
 from knockout.job import DataSpec
 

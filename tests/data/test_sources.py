@@ -18,17 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knockout.data import sources
-from knockout.data.sources import (
-    SPLITS,
-    Corpus,
-    DataError,
-    Tables,
-    absolute_source,
-    clean,
-    load_tables,
-    normalise,
-    read_corpus,
-)
+from knockout.data.corpus import SPLITS, Corpus, DataError, Tables
+from knockout.data.rules import clean, normalise
+from knockout.data.sources import absolute_source, load_tables, read_corpus
 from knockout.job import DataSpec
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -301,7 +293,11 @@ def test_a_thousand_and_one_labels_are_no_classification() -> None:
 
 def test_a_class_that_training_never_shows_is_named() -> None:
     corpus = clean(tables(names=["a", "b", "c"], train=many(), test=[*many(30, "u"), ("rare", 2)]), spec())
-    assert "classes that training never shows: c" in corpus.notes
+    assert "classes that training never shows: c (1 in test)" in corpus.notes
+    corpus = clean(
+        tables(train=[*many(), ("w", 3)], validation=[*many(9, "v"), ("q", 3), ("p", 2)], test=many(9)), spec()
+    )
+    assert "classes that training never shows: 2 (1 in validation)" in corpus.notes
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -486,60 +482,157 @@ def test_new_content_is_read_even_where_path_and_time_are_the_old_ones(tmp_path:
 # --- hubs ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_hub_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def offline(name: str) -> None:
-        asked.append(name)
-        raise ConnectionError("no route to host\nand a second line")
-
-    monkeypatch.setattr(datasets, "load_dataset", offline)
-    with pytest.raises(DataError) as caught:
-        read_corpus(spec("imdb"))
-    message = str(caught.value)
-    assert asked == ["stanfordnlp/imdb"]
-    assert "ConnectionError: no route to host)" in message
-    assert "Without a network, give a local folder with train and test files" in message
-    assert "\n" not in message
+def test_a_hub_without_a_network(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """The real path through `datasets`, which is told that there is no network."""
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache / "hub")
+    for name, asked in (("imdb", "stanfordnlp/imdb"), ("someone/reviews:small", "someone/reviews")):
+        with pytest.raises(DataError) as caught:
+            read_corpus(spec(name))
+        message = str(caught.value)
+        assert message.startswith(f"{name}: neither a local file nor loaded from the hub as {asked!r}")
+        assert "Without a network, give a local folder with train and test files" in message
+        assert "\n" not in message
 
 
-def test_a_hub_that_has_only_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    def scripts(name: str) -> None:
-        raise RuntimeError(f"Dataset scripts are no longer supported, but found {name}.py")
+@pytest.mark.parametrize(
+    ("error", "way_on"),
+    [
+        (
+            RuntimeError("Dataset scripts are no longer supported, but found x.py"),
+            "Loading scripts are never run: save",
+        ),
+        (ValueError("Config name is missing.\nPick one among: a, b"), 'source = "owner/name:configuration"'),
+        (ConnectionError("no route to host"), "Is the name right"),
+    ],
+)
+def test_what_a_hub_refuses(error: Exception, way_on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise error
 
-    monkeypatch.setattr(datasets, "load_dataset", scripts)
-    with pytest.raises(DataError, match=r"Dataset scripts are no longer supported.*local folder"):
+    monkeypatch.setattr(datasets, "load_dataset_builder", refuse)
+    with pytest.raises(DataError, match=way_on) as caught:
         read_corpus(spec("someone/old"))
+    assert f"{type(error).__name__}: {str(error).splitlines()[0]}" in str(caught.value)
 
 
-def hub(**splits: Sequence[Row]) -> Any:
-    return datasets.DatasetDict(
-        {
-            name: datasets.Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
-            for name, rows in splits.items()
-        }
-    )
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Path:
+    """A folder that stands in for the hub's imdb: what `datasets` does with a hub's files, without the network."""
+    folder = tmp_path / "hub" / "imdb"
+    (folder / "data").mkdir(parents=True)
+    original = sources.load_hub
+    monkeypatch.setattr(sources, "load_hub", lambda _n, c, *, source: original(str(folder), c, source=source))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache / "hub")
+    return folder
 
 
-def test_splits_of_other_names_are_ignored_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = hub(train=many(), test=many(30, "u"), unsupervised=[("z", -1)])
-    monkeypatch.setattr(datasets, "load_dataset", lambda _name: found)
+def test_a_hub_in_shards(hub: Path) -> None:
+    rows, labels = many(60), datasets.ClassLabel(names=["neg", "pos"])
+    features = datasets.Features({"text": datasets.Value("string"), "label": labels})
+
+    def shard(name: str, part: Sequence[Row]) -> None:
+        table = datasets.Dataset.from_dict({"text": [t for t, _ in part], "label": [y for _, y in part]}, features)
+        table.to_parquet(str(hub / "data" / name))
+
+    shard("train-00000-of-00002.parquet", rows[:30])
+    shard("train-00001-of-00002.parquet", rows[30:])
+    shard("validation-00000-of-00001.parquet", many(20, "v"))
+    shard("test-00000-of-00001.parquet", many(30, "u"))
     corpus = read_corpus(spec("imdb"))
-    assert "splits ignored, since their names are none of ours: unsupervised" in corpus.notes
-    assert rows_of(corpus, "test") == many(30, "u")
+    assert corpus.classes == ["neg", "pos"]
+    assert {s: rows_of(corpus, s) for s in SPLITS} == {
+        "train": rows, "validation": many(20, "v"), "test": many(30, "u"),
+    }  # fmt: skip
+    (note,) = (n for n in corpus.notes if n.startswith("read from the hub"))
+    assert "stanfordnlp/imdb, fingerprints train " in note
+    same = read_corpus(spec(hub))  # a copy of the hub's folder is the same data
+    assert (same.classes, same.splits) == (corpus.classes, corpus.splits)
 
 
-def test_a_hub_without_a_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda _name: hub(train=many(200)))
-    corpus = read_corpus(spec("someone/reviews"))
+def test_the_unsupervised_split_of_imdb_is_ignored_and_named(hub: Path) -> None:
+    for name, rows in (("train", many()), ("test", many(30, "u")), ("unsupervised", [("z", -1), ("y", -1)])):
+        write(hub / "data" / f"{name}-00000-of-00001.parquet", rows)
+    by_name, by_path = read_corpus(spec("imdb")), read_corpus(spec(hub))
+    assert rows_of(by_name, "test") == rows_of(by_path, "test") == many(30, "u")
+    assert "splits ignored, since their names are none of ours: unsupervised" in by_name.notes
+    assert "ignored, since their names are no split's: unsupervised-00000-of-00001.parquet" in by_path.notes
+
+
+def test_a_hub_without_a_test_split(hub: Path) -> None:
+    write(hub / "data" / "train-00000-of-00001.parquet", many(200))
+    corpus = read_corpus(spec("imdb"))
     assert sum(len(corpus.splits[s].text) for s in SPLITS) == 200
     assert any("no test split" in note for note in corpus.notes)
 
 
-def test_a_hub_without_a_training_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda _name: hub(test=many(20)))
+def test_a_hub_without_a_training_split(hub: Path) -> None:
+    write(hub / "data" / "test-00000-of-00001.parquet", many(20))
     with pytest.raises(DataError, match="no training split, only test"):
-        read_corpus(spec("someone/reviews"))
+        read_corpus(spec("imdb"))
+
+
+def test_a_hub_of_other_columns(hub: Path) -> None:
+    for name in ("train", "test"):
+        write(hub / "data" / f"{name}-00000-of-00001.parquet", many(40, name), ("review", "stars"))
+    with pytest.raises(DataError, match=r"imdb: t\w+ has no column 'text'; it has 'review', 'stars'"):
+        read_corpus(spec("imdb"))
+    assert len(rows_of(read_corpus(spec("imdb", text_column="review", label_column="stars")), "test")) == 40
+
+
+def test_a_hub_of_pickles_scripts_or_pictures_is_not_read(hub: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.mkdir, (str(hub / "sprung"),)
+
+    (hub / "imdb.py").write_text(f"import os; os.mkdir({str(hub / 'sprung')!r})\n")
+    for name in ("train.pkl", "train.xml", "train.tar"):
+        (hub / "data" / name).write_bytes(pickle.dumps(Trap()))
+        with pytest.raises(DataError):
+            read_corpus(spec("imdb"))
+        (hub / "data" / name).unlink()
+    assert not (hub / "sprung").exists()
+
+
+class Announced:
+    """A builder as `datasets` makes one for a hub's Parquet files, before anything is downloaded."""
+
+    __module__ = "datasets.packaged_modules.parquet.parquet"
+    hash = "0123456789abcdef0123456789abcdef01234567"
+
+    def __init__(self, examples: int) -> None:
+        told = {"name": "train", "num_examples": examples, "num_bytes": 0, "dataset_name": "x"}
+        self.info = datasets.DatasetInfo(splits={"train": told})
+        self.downloaded = False
+
+    def download_and_prepare(self) -> None:
+        self.downloaded = True
+
+    def as_dataset(self) -> Any:
+        rows = {s: datasets.Dataset.from_dict({"text": [f"{s} {i}" for i in range(40)], "label": [0, 1] * 20})
+                for s in ("train", "validation", "test")}  # fmt: skip
+        return datasets.DatasetDict(rows)
+
+
+def test_the_revision_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "load_dataset_builder", lambda *_: Announced(40))
+    notes = read_corpus(spec("someone/reviews")).notes
+    assert notes == ["read from the hub: someone/reviews, revision 0123456789abcdef0123456789abcdef01234567"]
+
+
+def test_a_hub_that_says_it_is_too_large_is_not_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Announced(10**9)
+    monkeypatch.setattr(datasets, "load_dataset_builder", lambda *_: builder)
+    with pytest.raises(DataError, match=r"someone/huge \(as the hub says\): 1,000,000,000 rows, where at most"):
+        read_corpus(spec("someone/huge"))
+    assert not builder.downloaded
+
+
+def test_a_folder_of_the_hubs_name_is_not_taken_for_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stanfordnlp" / "imdb").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"stanfordnlp/imdb is also a folder here; name it as \./stanfordnlp/imdb"):
+        read_corpus(spec("imdb"))
 
 
 # --- paths relative to a study ------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from knockout.data.corpus import Corpus, Texts
 from knockout.data.prepare import _arrays
-from knockout.data.sources import Corpus, Texts
 from knockout.data.vocabulary import PAD, SPECIALS, UNK, encode, learn
 from knockout.job import DataSpec
 
