@@ -584,7 +584,7 @@ def test_json_that_is_none(content: str, message: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_shards_and_the_hubs_folders(tmp_path: Path) -> None:
-    """plain_text/train-00000-of-00002.parquet as in stanfordnlp/imdb; default/train/0000.parquet as the hub converts."""
+    """plain_text/train-00000-of-00002.parquet of stanfordnlp/imdb; default/train/0000.parquet as the hub converts."""
     rows = many(60)
     expected = {"train": rows, "validation": many(20, "v"), "test": many(30, "u")}
     for number, layout in enumerate(("plain_text/{}-0000{}-of-00002.parquet", "default/{}/000{}.parquet", "{}/{}.csv")):
@@ -609,13 +609,13 @@ def test_shards_of_different_columns(tmp_path: Path) -> None:
     write(tmp_path / "test.csv", many(30, "u"))
     with pytest.raises(DataError, match=r"train-1\.csv: its columns are \['label', 'text'\], those of train-0\.csv"):
         read_corpus(spec(tmp_path))
-    for path in tmp_path.iterdir():
-        path.unlink()
-    write(tmp_path / "train-0.parquet", many())
-    write(tmp_path / "train-1.parquet", [(t, "ab"[y]) for t, y in many(30, "w")])
-    write(tmp_path / "test.parquet", many(30, "u"))
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other / "train-0.parquet", many())
+    write(other / "train-1.parquet", [(t, "ab"[y]) for t, y in many(30, "w")])
+    write(other / "test.parquet", many(30, "u"))
     with pytest.raises(DataError, match=r"train-0\.parquet and train-1\.parquet differ in what their columns hold"):
-        read_corpus(spec(tmp_path))
+        read_corpus(spec(other))
 
 
 @pytest.mark.usefixtures("cache")
