@@ -49,7 +49,7 @@ def rows_of(corpus: Corpus, split: str) -> list[tuple[str, int]]:
     return list(zip(corpus.splits[split].text, corpus.splits[split].label, strict=True))
 
 
-def write(path: Path, rows: Sequence[Row], columns: tuple[str, str] = ("text", "label")) -> Path:
+def write(path: Path, rows: Sequence[tuple[Any, ...]], columns: tuple[str, ...] = ("text", "label")) -> Path:
     """Rows in the format that the path's extension names."""
     records = [dict(zip(columns, row, strict=True)) for row in rows]
     kind = path.suffix.lower()

@@ -132,15 +132,6 @@ def _split(
         unit = {row[0]: _unit(group_of.get(row[0], row[0])) for row in train}
         validation = [row for row in train if unit[row[0]] < VALIDATION_SHARE]
         train = [row for row in train if unit[row[0]] >= VALIDATION_SHARE]
-        if group_of:
-            cut = _sizes({"train": train, "validation": validation}, group_of)
-            by = f"by a hash of column {spec.group_column!r} serve as one, and no group is in both: {cut}"
-        else:
-            by = (
-                "by a hash of the text serve as one; where texts come in groups (reviews of one film), such a "
-                "validation is optimistic"
-            )
-        notes.append(f"no validation split was given: {VALIDATION_SHARE:.0%} of training {by}")
     seen = {text for text, _ in test}
     kept = [row for row in validation if row[0] not in seen]
     _count(dropped, "in validation and in test", len(validation) - len(kept))
@@ -148,6 +139,15 @@ def _split(
     seen |= {text for text, _ in validation}
     kept = [row for row in train if row[0] not in seen]
     _count(dropped, "in train and in validation or test", len(train) - len(kept))
+    if "validation" not in given:
+        by = (
+            "by a hash of the text serve as one; where texts come in groups (reviews of one film), such a validation "
+            "is optimistic"
+        )
+        if group_of:
+            sizes = _sizes({"train": kept, "validation": validation}, group_of)
+            by = f"by a hash of column {spec.group_column!r} serve as one, and no group is in both: {sizes}"
+        notes.append(f"no validation split was given: {VALIDATION_SHARE:.0%} of training {by}")
     return {"train": kept, "validation": validation, "test": test}
 
 
