@@ -101,6 +101,7 @@ def _load(kind: str, files: Sequence[Path], columns: Sequence[str], cache: Path,
                 for file in files:
                     _load(kind, [file], columns, cache, **options)
             raise not_read(", ".join(map(str, files)), kind, error.__cause__ or error) from error
+        _give_back()
         return columns_of(table, columns, ", ".join(f.name for f in files))
 
 
@@ -204,25 +205,43 @@ def _measure_one(file: Path, columns: Sequence[str]) -> tuple[int, int, list[str
 
 def _expanded(file: Path, strings: Sequence[str]) -> int:
     """Bytes of the columns of strings once every value stands by itself."""
-    import numpy as np
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     size = 0
     if not strings:
         return size
-    with pq.ParquetFile(file, read_dictionary=list(strings)) as opened:
-        for batch in opened.iter_batches(batch_size=BATCH_ROWS, columns=list(strings), use_threads=False):
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                lengths = pc.binary_length(column.dictionary).to_numpy(zero_copy_only=False)
-                if len(lengths):
-                    longest = int(np.nanmax(lengths))
-                    if longest > limits.MAX_CHARACTERS:  # bytes: up to four a character
-                        longest = max(len(v) for v in column.dictionary.to_pylist() if v is not None)
-                        limits.check_length(f"{file}: column {name!r}", longest)
-                    size += int(lengths[column.indices.drop_null().to_numpy()].sum())
-                limits.check_bytes(str(file), size, limits.named(strings))
+    with pq.ParquetFile(file, read_dictionary=list(strings), pre_buffer=False, buffer_size=2**20) as opened:
+        for group in range(opened.num_row_groups):
+            batches = opened.iter_batches(
+                batch_size=BATCH_ROWS, row_groups=[group], columns=list(strings), use_threads=False
+            )
+            for batch in batches:
+                for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                    size += _size_of(column, f"{file}: column {name!r}")
+                    limits.check_bytes(str(file), size, limits.named(strings))
+            del batches
+            _give_back()  # arrow keeps some five times the row group in its dictionaries
     return size
+
+
+def _size_of(column: Any, where: str) -> int:
+    """Bytes of a dictionary-coded column once every value stands by itself."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(column.dictionary).to_numpy(zero_copy_only=False)
+    if not len(lengths):
+        return 0
+    if int(np.nanmax(lengths)) > limits.MAX_CHARACTERS:  # in bytes: up to four a character
+        limits.check_length(where, pc.max(pc.utf8_length(column.dictionary)).as_py())
+    return int(lengths[column.indices.drop_null().to_numpy()].sum())
+
+
+def _give_back() -> None:
+    """Let arrow return what it no longer uses to the system."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def _kind(kind: Any) -> str:

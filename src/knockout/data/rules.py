@@ -32,7 +32,8 @@ class Given:
 
 def normalise(text: str) -> str:
     """NFC, `<br />` as a break, any white space (U+0085 too) as one space."""
-    return " ".join(BREAK.sub(" ", unicodedata.normalize("NFC", text.replace("\ufeff", ""))).split())
+    told = " ".join(BREAK.sub(" ", unicodedata.normalize("NFC", text.replace("\ufeff", ""))).split())
+    return text if told == text else told  # most texts are normal already: no second copy of gigabytes
 
 
 def clean(tables: Tables, spec: DataSpec) -> Corpus:
@@ -129,9 +130,8 @@ def _split(
     if "validation" in given:
         validation = _without_repeats(given["validation"], "validation", dropped)
     else:
-        unit = {row[0]: _unit(group_of.get(row[0], row[0])) for row in train}
-        validation = [row for row in train if unit[row[0]] < VALIDATION_SHARE]
-        train = [row for row in train if unit[row[0]] >= VALIDATION_SHARE]
+        validation = [row for row in train if _unit(group_of.get(row[0], row[0])) < VALIDATION_SHARE]
+        train = [row for row in train if _unit(group_of.get(row[0], row[0])) >= VALIDATION_SHARE]
     seen = {text for text, _ in test}
     kept = [row for row in validation if row[0] not in seen]
     _count(dropped, "in validation and in test", len(validation) - len(kept))
@@ -152,14 +152,13 @@ def _split(
 
 
 def _without_repeats(rows: list[Row], where: str, dropped: dict[str, int]) -> list[Row]:
-    labels: dict[str, set[int]] = {}
-    for text, label in rows:
-        labels.setdefault(text, set()).add(label)
-    kept: dict[str, int] = {text: label for text, label in rows if len(labels[text]) == 1}
-    contradicting = sum(len(labels[text]) > 1 for text, _ in rows)
+    first: dict[str, int] = {}
+    contradictory = {text for text, label in rows if first.setdefault(text, label) != label}
+    contradicting = sum(text in contradictory for text, _ in rows)
+    kept = [row for row in first.items() if row[0] not in contradictory]
     _count(dropped, f"contradicting labels in {where}", contradicting)
     _count(dropped, f"repeats in {where}", len(rows) - contradicting - len(kept))
-    return list(kept.items())
+    return kept
 
 
 def _count(dropped: dict[str, int], reason: str, count: int) -> None:
