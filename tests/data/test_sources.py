@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knockout.data import sources
+from knockout.data import limits, sources
 from knockout.data.corpus import SPLITS, Corpus, DataError, Tables
 from knockout.data.prepare import content_id
 from knockout.data.rules import clean, normalise
@@ -552,13 +552,31 @@ def test_labels_of_csv_are_in_the_order_of_numbers_where_all_splits_have_numbers
     assert read_corpus(spec(tmp_path)).classes == ["01", "1"]
 
 
-@pytest.mark.parametrize("row", ["a film, which is bad,0", "bad"])
+@pytest.mark.parametrize(("row", "cells"), [("a film, which is bad,0", 3), ("bad", 1)])
 @pytest.mark.usefixtures("cache")
-def test_a_csv_row_of_another_length(row: str, tmp_path: Path) -> None:
-    for rows in ([*["fine,1"] * 30, row], [row] * 30):
+def test_a_csv_row_of_another_length(row: str, cells: int, tmp_path: Path) -> None:
+    for rows, place in (([*['"fine,\nindeed",1'] * 30, row], "row 31, which ends in line 62,"), ([row] * 30, "row 1,")):
         (tmp_path / "a.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
-        with pytest.raises(DataError, match=r"a\.csv"):
+        with pytest.raises(DataError, match=rf"a\.csv: {place}.* has {cells} cells, the header 2; a text with a comma"):
             read_corpus(spec(tmp_path / "a.csv"))
+
+
+@pytest.mark.usefixtures("cache")
+def test_blank_lines_of_a_csv_file_are_no_rows(tmp_path: Path) -> None:
+    lines = ["text,label", "", *(f"text {i},{i % 2}" for i in range(60)), "", ""]
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
+    assert sum(len(read_corpus(spec(tmp_path / "a.csv")).splits[s].text) for s in SPLITS) == 60
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_quotation_mark_that_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'text,label\nfine,1\n"open,0\n' + "more,1\n" * 1000
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.csv: row 2, which ends in line 1003, has 1 cells, the header 2"):
+        read_corpus(spec(tmp_path / "a.csv"))
+    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 5000)
+    with pytest.raises(DataError, match=r"a\.csv: after row 1: not read as csv \(Error: field larger than"):
+        read_corpus(spec(tmp_path / "a.csv"))
 
 
 @pytest.mark.parametrize(

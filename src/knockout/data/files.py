@@ -4,9 +4,9 @@ Compressed files, pickles and loading scripts are never opened. A text stays wha
 into a number, a date or a missing value.
 """
 
+import csv
 import json
 import tempfile
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,7 @@ def read_files(files: Sequence[Path], kind: str, columns: Sequence[str], cache: 
     if kind == "json":
         return _read_json(files, columns)
     header = _csv_header(files, columns)
+    _measure_csv(files, columns, header)
     return Rows(columns=_load("csv", files, columns, cache, **_as_text(header)))
 
 
@@ -91,11 +92,9 @@ def _load(kind: str, files: Sequence[Path], columns: Sequence[str], cache: Path,
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="tables-", ignore_cleanup_errors=True) as folder:
         try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("error", message="Length of header or names does not match")  # a row too long
-                # Only packaged readers are ever named here: no loading script is run, no pickle is read.
-                paths = [str(f.resolve()) for f in files]
-                table = datasets.load_dataset(kind, data_files={"rows": paths}, cache_dir=folder, **options)["rows"]
+            # Only packaged readers are ever named here: no loading script is run, no pickle is read.
+            paths = [str(f.resolve()) for f in files]
+            table = datasets.load_dataset(kind, data_files={"rows": paths}, cache_dir=folder, **options)["rows"]
         except Exception as error:
             if len(files) > 1:  # the one that cannot be read alone is to blame
                 for file in files:
@@ -285,6 +284,44 @@ def _csv_header(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
             if f"{name}.1" in headers[-1]:  # as pandas renames the second
                 raise DataError(f"{file}: two columns are called {name!r}")
     return headers[0]
+
+
+def _measure_csv(files: Sequence[Path], columns: Sequence[str], header: Sequence[str]) -> None:
+    """Refuse what is too large, or has a row that is longer or shorter than the header, before it is read.
+
+    pandas takes a first cell too many for a row's name, fills up what is missing, and reads to the end of the file for
+    a quotation mark that is not closed.
+    """
+    places = [header.index(name) for name in columns]
+    rows = size = 0
+    before = csv.field_size_limit(limits.MAX_LINE_BYTES)
+    try:
+        for file in files:
+            number = 0
+            try:
+                with file.open(encoding="utf-8-sig", newline="") as opened:
+                    reader = csv.reader(opened)
+                    next(reader)
+                    for number, row in enumerate(reader, start=1):
+                        if not row:  # a blank line, which pandas skips
+                            continue
+                        if len(row) != len(header):
+                            raise DataError(
+                                f"{file}: row {number}, which ends in line {reader.line_num}, has {len(row)} cells, "
+                                f"the header {len(header)}; a text with a comma needs quotation marks"
+                            )
+                        longest = max(len(row[i]) for i in places)
+                        limits.check_length(f"{file}: row {number}", longest)
+                        size += sum(len(row[i]) for i in places)
+                        rows += 1
+            except UnicodeDecodeError as error:
+                raise not_read(str(file), "csv", error) from error
+            except csv.Error as error:
+                raise not_read(f"{file}: after row {number}", "csv", error) from error
+            limits.check_rows(str(file), rows)
+            limits.check_bytes(str(file), size, limits.named(columns))
+    finally:
+        csv.field_size_limit(before)
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------
