@@ -139,3 +139,42 @@ def test_a_study_from_its_file_to_the_verdict_table(tmp_path: Path) -> None:
     assert knockout("status", "results/smoke", cwd=tmp_path).returncode == 0
     knockout("report", "results/smoke", cwd=tmp_path)
     assert {name: (folder / name).read_bytes() for name in first} == first
+
+
+def test_data_says_what_is_in_a_set(tmp_path: Path) -> None:
+    lines = [f"a film {i} that is {'good' * (i % 2)}bad,{i % 2}" for i in range(200)]
+    (tmp_path / "mine.csv").write_text("\n".join(["text,label", *lines, lines[0]]) + "\n", encoding="utf-8")
+    told = knockout("data", "mine.csv", "--max-length", "4", cwd=tmp_path, KNOCKOUT_CACHE=str(tmp_path / "cache"))
+    assert told.returncode == 0, told.stderr
+    assert re.search(r"^unsplit +201 +0 +1 +0$", told.stdout, re.MULTILINE), told.stdout
+    assert "max_length = 4 cuts 100.0% of the training texts and 33.3% of their tokens" in told.stdout
+    assert "max_length = 6 keeps 95 % of them whole" in told.stdout
+    assert "dropped: 1 (repeats in the data)" in told.stdout
+    assert [p.name for p in tmp_path.iterdir() if p.name != "cache"] == ["mine.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("absent.csv",), "no such file or folder"),
+        (("mine.csv", "--text-column", "review"), "has no column 'review'"),
+        (("mine.csv", "--group-column", "film"), "has no column 'film'"),
+        (("mine.csv", "--tokens", "wrod"), "'wrod'"),
+        (("mine.csv", "--max-length", "0"), "max-length"),
+    ],
+)
+def test_data_that_cannot_be_read(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("text,label\na,0\nb,1\n", encoding="utf-8")
+    told = knockout("data", *arguments, cwd=tmp_path, KNOCKOUT_CACHE=str(tmp_path / "cache"))
+    assert (told.returncode, told.stdout) == (2, "")
+    assert says in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_data_prints_no_control_characters(tmp_path: Path) -> None:
+    lines = [f"film {i},{('[red]a', 'b')[i % 2]}\x1b[2J\u202e" for i in range(60)]
+    (tmp_path / "mine.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
+    told = knockout("data", "mine.csv", cwd=tmp_path, KNOCKOUT_CACHE=str(tmp_path / "cache"))
+    assert told.returncode == 0, told.stderr
+    assert "[red]a" in told.stdout
+    assert not any(c != "\n" and not c.isprintable() for c in told.stdout)

@@ -7,15 +7,16 @@ import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
 
 from knockout import train as trainer
-from knockout.data.batches import load
+from knockout.data.batches import Split, load
 from knockout.data.prepare import prepare
-from knockout.job import DataRef, DataSpec, Job, Outcome, Stopped
-from knockout.model.encoder import Encoder, initialise
+from knockout.job import DataRef, DataSpec, Job, Outcome, Predictions, Stopped
+from knockout.model.encoder import Dropout, Encoder, initialise
 from knockout.variants import VARIANTS, VERSION, Factors, Recipe
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -206,6 +207,93 @@ def test_divergence_is_a_result_that_stops_there(data: DataRef) -> None:
     assert f"not finite at step {last}" in outcome.reason
     assert outcome.metrics == {}
     assert outcome.predictions is None
+
+
+def validation_losses(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
+    """Let the validation split have these losses (nats per text) after one epoch and the next."""
+    evaluate, left = trainer.evaluate, list(losses)
+
+    def told(model: Encoder, split: Split) -> tuple[float, Predictions]:
+        loss_sum, predictions = evaluate(model, split)
+        return (left.pop(0) * split.count if left else loss_sum), predictions
+
+    monkeypatch.setattr(trainer, "evaluate", told)
+
+
+@pytest.mark.parametrize("weights", ["last", "best_validation"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_validation_loss_that_is_not_finite_is_divergence_and_no_best_epoch(
+    bad: float, weights: Literal["last", "best_validation"], data: DataRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validation_losses(monkeypatch, [0.5, bad, 0.6])
+    (outcome,) = trainer.train(job(data, recipe=dataclasses.replace(RECIPE, epochs=3, weights=weights)))
+    assert (outcome.status, outcome.reason) == ("diverged", "validation loss not finite after epoch 2 of 3")
+    assert [e.loss for e in outcome.epochs] == [0.5]  # the record holds finite numbers only
+    assert outcome.metrics == {}
+    assert outcome.predictions is None
+    assert len(outcome.curve.loss) == 2 * math.ceil(load(data.path, "cpu").train.count / RECIPE.batch_size)
+
+
+@pytest.mark.parametrize("texts", [1, 7, 64])
+def test_the_size_of_evaluation_batches_changes_no_metric(
+    texts: int, data: DataRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss is a sum over texts divided by their number, not a mean of the means of batches."""
+    (usual,) = trainer.train(job(data))
+    longest = int(load(data.path, "cpu").test.lengths.max())
+    monkeypatch.setattr(trainer, "EVALUATION_TOKENS", texts * longest)
+    (other,) = trainer.train(job(data))
+    for split in ("validation", "test"):
+        assert other.metrics[split]["loss"] == pytest.approx(usual.metrics[split]["loss"], abs=1e-6)
+        assert other.metrics[split]["correct"] == usual.metrics[split]["correct"]
+        assert other.metrics[split]["count"] == usual.metrics[split]["count"]
+    assert other.curve == usual.curve
+
+
+def test_dropout_differs_from_step_to_step_and_repeats_in_a_rerun(
+    data: DataRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[int, bytes]] = []
+    forward = Dropout.forward
+
+    def spy(self: Dropout, x: torch.Tensor) -> torch.Tensor:
+        y = forward(self, x)
+        if self.training:
+            drawn.append((id(self), (y[:16, :3] == 0).numpy().tobytes()))
+        return y
+
+    monkeypatch.setattr(Dropout, "forward", spy)
+    trainer.train(job(data))
+    first = [mask for _, mask in drawn]
+    steps = RECIPE.epochs * math.ceil(load(data.path, "cpu").train.count / RECIPE.batch_size)
+    assert len(first) == len(set(first)) == steps * (1 + 2 * RECIPE.num_layers)  # over both epochs and all places
+    drawn.clear()
+    trainer.train(job(data))
+    assert [mask for _, mask in drawn] == first
+
+
+def test_three_seeds_of_one_job_are_the_three_alone(data: DataRef) -> None:
+    together = [numbers(o) for o in trainer.train(job(data, seeds=(0, 1, 2)))]
+    assert together == [numbers(trainer.train(job(data, seeds=(s,)))[0]) for s in (0, 1, 2)]
+    assert len({str(told) for told in together}) == 3
+
+
+def test_an_empty_text_is_scored_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A given test split is never changed: its empty text is one unknown token, which no mask hides."""
+    monkeypatch.setenv("KNOCKOUT_CACHE", str(tmp_path / "cache"))
+    for split, count in (("train", 200), ("validation", 60), ("test", 120)):
+        rows = [{"text": f"{split} w{i % 9} n{i}", "label": i % 2} for i in range(count)]
+        if split == "test":
+            rows[7]["text"] = "<br />"
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    prepared = prepare(DataSpec(source=str(tmp_path), max_length=20))
+    assert "1 empty texts of the given test split are kept as one unknown token each" in prepared.summary["notes"]
+    for variant in VARIANTS:
+        (outcome,) = trainer.train(job(prepared.ref, variant))
+        assert outcome.status == "finished"
+        assert outcome.predictions is not None
+        assert len(outcome.predictions.log_probability) == 120
+        assert all(map(math.isfinite, outcome.predictions.log_probability))
 
 
 def test_best_validation_weights_are_those_of_the_best_epoch(data: DataRef) -> None:

@@ -1,5 +1,6 @@
 """The command line. Each verb imports what it needs when it is called: `--help` and `list` load no torch."""
 
+import enum
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from knockout.data.describe import Facts
     from knockout.job import DataRef
     from knockout.study import Study
 
@@ -25,10 +27,19 @@ app = typer.Typer(
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True, highlight=False)
 
+SHOWN_CLASSES = 20
 FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, such as ablations/quick.toml.")]
 StudyFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder, such as results/quick.")]
+
+
+class Tokens(enum.StrEnum):
+    """The choices of `DataSpec.tokens`, as typer wants them."""
+
+    word = "word"
+    char = "char"
+    bpe = "bpe"
 
 
 def main() -> None:
@@ -62,6 +73,34 @@ def list_variants() -> None:
         told = ", ".join(_change(k, *pair) for k, pair in differs.items()) if name != BASELINE else _plain(factors)
         table.add_row(name, escape(told), escape("; ".join(PAPERS[k] for k in differs)))
     out.print(table)
+
+
+@app.command("data")
+def describe_data(
+    source: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="As data.source of a study.")],
+    tokens: Annotated[Tokens, typer.Option(help="How texts become tokens.")] = Tokens.word,
+    max_length: Annotated[int, typer.Option(min=1, max=65536, help="Tokens; what is longer is cut.")] = 64,
+    text_column: Annotated[str, typer.Option(help="The column of texts.")] = "text",
+    label_column: Annotated[str, typer.Option(help="The column of labels.")] = "label",
+    group_column: Annotated[str, typer.Option(help="The column of what belongs together, such as a film.")] = "",
+) -> None:
+    """Say what is in a data set: classes, lengths, repeats, leaks, and what the rules of the house would drop."""
+    from knockout.data.describe import describe
+    from knockout.data.rules import clean
+    from knockout.data.sources import absolute_source, load_tables
+    from knockout.job import DataSpec
+
+    spec = DataSpec(
+        source=source,
+        tokens=tokens.value,
+        max_length=max_length,
+        text_column=text_column,
+        label_column=label_column,
+        group_column=group_column,
+    )
+    spec = absolute_source(spec, Path.cwd())
+    tables = load_tables(spec)
+    _print_facts(source, describe(tables, clean(tables, spec), spec))
 
 
 @app.command()
@@ -333,6 +372,81 @@ def _print_design(study: "Study", told: "Mapping[str, Any]") -> None:
         told_changes = ", ".join(_change(key, *pair) for key, pair in changes(factors).items())
         table.add_row(name, escape(told_changes if name != BASELINE else _plain(factors)))
     out.print(table)
+
+
+def _print_facts(source: str, facts: "Facts") -> None:
+    splits = facts.splits
+    out.print(f"[bold]{_safe(source)}[/bold]: {facts.tokens} tokens, a vocabulary of {facts.vocabulary:,}")
+    _print_table(
+        ("rows as they came", "rows", "empty", "repeats", "contradicting"),
+        [
+            (name, f"{g.rows:,}", f"{g.empty:,}", f"{g.repeats:,}", f"{g.contradicting:,}")
+            for name, g in facts.given.items()
+        ],
+    )
+    for (first, later), count in facts.leaks.items():
+        out.print(f"texts of {first} that come again in {later}: {count:,} rows of {later}")
+    out.print()
+    names = list(splits["train"].classes)
+    shares = [(_safe(name), *(f"{s.classes[name]:,} ({s.classes[name] / s.count:.1%})" for s in splits.values()))
+              for name in names[:SHOWN_CLASSES]]  # fmt: skip
+    rest = [(f"and {len(names) - SHOWN_CLASSES} more", "", "", "")] if len(names) > SHOWN_CLASSES else []
+    _print_table(
+        ("after cleaning", *splits),
+        [
+            ("texts", *(f"{s.count:,}" for s in splits.values())),
+            *shares,
+            *rest,
+            ("always guessing", *(f"{_safe(s.majority)}: {s.majority_share:.1%}" for s in splits.values())),
+        ],
+    )
+    out.print()
+    quantiles = splits["train"].lengths.quantiles
+    _print_table(
+        ("length in tokens", "mean", *("max" if q == 1 else f"{q:.0%}" for q in quantiles), "cut", "unknown tokens"),
+        [
+            (
+                name,
+                f"{s.lengths.mean:.1f}",
+                *(f"{v:,}" for v in s.lengths.quantiles.values()),
+                f"{s.lengths.cut:,}",
+                f"{s.unknown:.2%}",
+            )
+            for name, s in splits.items()
+        ],
+    )
+    train = splits["train"]
+    out.print(
+        f"max_length = {facts.max_length} cuts {train.lengths.cut / train.count:.1%} of the training texts and "
+        f"{train.lengths.cut_tokens:.1%} of their tokens; max_length = {facts.advised_length} keeps 95 % of "
+        f"them whole and cuts {facts.advised_cut_tokens:.1%} of the tokens",
+        soft_wrap=True,
+    )
+    out.print(
+        f"padding costs {facts.padding_batched:.1%} more positions in batches by length, as training makes them, and "
+        f"would cost {facts.padding_full:.0%} if every text were padded to max_length",
+        soft_wrap=True,
+    )
+    for note in facts.notes:
+        out.print(f"note: {_safe(note)}", soft_wrap=True)
+    for reason, count in facts.dropped.items():
+        out.print(f"dropped: {count:,} ({_safe(reason)})", soft_wrap=True)
+
+
+def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, column in enumerate(header):
+        table.add_column(column, justify="right" if i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def _safe(text: str) -> str:
+    """Text of a user's data for the terminal: no markup, no control characters."""
+    from knockout.strict import printable
+
+    return escape(printable(text))
 
 
 def _change(factor: str, before: Any, after: Any) -> str:

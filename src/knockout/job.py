@@ -34,13 +34,14 @@ class DataSpec:
     """Which texts, how they are split and how they become tokens. Part of every run's id."""
 
     source: str = ""
-    tokens: Literal["word", "char"] = "word"
+    tokens: Literal["word", "char", "bpe"] = "word"
     max_length: int = field(default=64, metadata={"ge": 1, "le": 65536})  # tokens
     vocabulary_size: int = field(default=20_000, metadata={"ge": 4, "le": 1_000_000})
     min_frequency: int = field(default=2, metadata={"ge": 1})
     split: tuple[float, float, float] = (0.7, 0.1, 0.2)  # training, validation, test; for data that come unsplit
     text_column: str = "text"
     label_column: str = "label"
+    group_column: str = ""  # texts of one group (reviews of one film) stay on one side of every cut that is made here
 
 
 @dataclass(frozen=True, kw_only=True)

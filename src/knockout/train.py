@@ -123,6 +123,9 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
 
         started = time.perf_counter()
         loss_sum, predictions = evaluate(model, data.validation)
+        if not math.isfinite(loss_sum):  # such an epoch can be no one's best, and nothing sound follows it
+            eval_seconds += time.perf_counter() - started
+            return outcome("diverged", f"validation loss not finite after epoch {epoch} of {recipe.epochs}", None, {})
         correct = _correct(predictions)
         count = data.validation.count
         epochs.append(Epoch(epoch=epoch, step=step, loss=loss_sum / count, correct=correct, count=count))
@@ -141,8 +144,8 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
         "validation": {"loss": chosen.loss, "correct": chosen.correct, "count": chosen.count},
         "test": {"loss": loss_sum / data.test.count, "correct": _correct(predictions), "count": data.test.count},
     }
-    if not all(math.isfinite(m["loss"]) for m in metrics.values()):
-        return outcome("diverged", "loss not finite in evaluation, after the last step", None, {})
+    if not math.isfinite(loss_sum):
+        return outcome("diverged", "test loss not finite, after the last step", None, {})
     return outcome("finished", "", predictions, metrics)
 
 

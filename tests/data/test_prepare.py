@@ -1,6 +1,7 @@
 """Prepared data: found again, made again when anything changed, whole whoever writes at the same time."""
 
 import errno
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 
 from knockout.data import prepare as module
 from knockout.data import sources
+from knockout.data.corpus import SPLITS, DataError
 from knockout.data.prepare import Prepared, prepare
-from knockout.data.sources import SPLITS, DataError, read_corpus
+from knockout.data.sources import read_corpus
 from knockout.data.vocabulary import encode, learn
 from knockout.job import DataSpec
 
@@ -98,7 +100,14 @@ def test_the_format_of_the_file_is_not_in_the_id(source: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "changed",
-    [{"max_length": 2}, {"tokens": "char"}, {"vocabulary_size": 9}, {"min_frequency": 3}, {"split": (0.5, 0.2, 0.3)}],
+    [
+        {"max_length": 2},
+        {"tokens": "char"},
+        {"tokens": "bpe"},
+        {"vocabulary_size": 9},
+        {"min_frequency": 3},
+        {"split": (0.5, 0.2, 0.3)},
+    ],
     ids=str,
 )
 def test_what_changes_the_numbers_changes_the_id(changed: dict[str, Any], source: Path) -> None:
@@ -137,7 +146,13 @@ def test_a_damaged_cache_file_is_made_again(suffix: str, source: Path) -> None:
         np.testing.assert_equal(arrays_of(again), arrays)
 
 
-def test_two_processes_at_once(source: Path, tmp_path: Path) -> None:
+def prepare_in(cache: Path, source: Path) -> Prepared:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KNOCKOUT_CACHE", str(cache))
+        return prepare(DataSpec(source=str(source)))
+
+
+def test_four_processes_at_once(source: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from knockout.job import DataSpec; from knockout.data.prepare import prepare, _sha256;"
         "p = prepare(DataSpec(source=sys.argv[1])); print(p.ref.id, p.ref.path, _sha256(p.ref.path))"
@@ -147,12 +162,63 @@ def test_two_processes_at_once(source: Path, tmp_path: Path) -> None:
         subprocess.Popen(
             [sys.executable, "-c", code, str(source)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        for _ in range(2)
+        for _ in range(4)
     ]
     answers = [process.communicate(timeout=60) for process in started]
-    assert [process.returncode for process in started] == [0, 0], answers
-    assert answers[0][0] == answers[1][0]
-    assert not list((tmp_path / "shared" / "prepared").glob(".*"))
+    assert [process.returncode for process in started] == [0, 0, 0, 0], answers
+    assert len({told for told, _ in answers}) == 1
+    assert len(list((tmp_path / "shared" / "prepared").iterdir())) == 2  # one file and its JSON, nothing half written
+    assert [p.name for p in (tmp_path / "shared").iterdir()] == ["prepared"]  # no table is left behind
+    assert prepare_in(tmp_path / "shared", source).ref.id in answers[0][0].decode()
+
+
+def test_any_byte_that_flips_in_the_json_is_seen(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A summary that says 84 texts where there are 85 would go into every report."""
+    first = prepare(DataSpec(source=str(source)))
+    file = first.ref.path.with_suffix(".json")
+    whole = file.read_bytes()
+    monkeypatch.setattr(module, "read_corpus", lambda _spec: (_ for _ in ()).throw(InterruptedError))
+    assert prepare(DataSpec(source=str(source))) == first
+    for place in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1
+        if json_or_none(flipped) == json.loads(whole):  # a space became a space of another kind
+            continue
+        file.write_bytes(flipped)
+        with pytest.raises(InterruptedError):
+            prepare(DataSpec(source=str(source)))
+
+
+def json_or_none(content: bytes | bytearray) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("package", ["datasets", "tokenizers"])
+def test_another_version_of_a_reader_makes_the_data_again(
+    package: str, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = prepare(DataSpec(source=str(source)))
+    version = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "99" if name == package else version(name))
+    second = prepare(DataSpec(source=str(source)))
+    assert second.ref.path != first.ref.path
+    assert second.ref.id == first.ref.id
+
+
+def test_the_id_does_not_hang_on_what_columns_are_called(source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "renamed.csv"
+    other.write_text(source.read_text().replace("text,label", "review,stars", 1))
+    renamed = prepare(DataSpec(source=str(other), text_column="review", label_column="stars"))
+    assert renamed.ref.id == prepare(DataSpec(source=str(source))).ref.id
+
+
+def test_the_id_of_the_embedded_study_is_the_published_one() -> None:
+    """The records in results/reference are found by it. Whoever changes it on purpose changes it here."""
+    published = "4d187a9a3c9562fcb43065813b88a34d4572af240cc4f9f949347b2e04652adf"
+    assert prepare(DataSpec(source="rotten_tomatoes")).ref.id == published
 
 
 def test_a_full_disk_leaves_nothing_half_written(source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

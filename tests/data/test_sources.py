@@ -1,5 +1,6 @@
 """Sources: what is read, what is dropped and counted, and what is refused."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knockout.data import sources
-from knockout.data.sources import (
-    SPLITS,
-    Corpus,
-    DataError,
-    Tables,
-    absolute_source,
-    clean,
-    load_tables,
-    normalise,
-    read_corpus,
-)
+from knockout.data import limits, sources
+from knockout.data.corpus import SPLITS, Corpus, DataError, Tables
+from knockout.data.prepare import content_id
+from knockout.data.rules import clean, normalise
+from knockout.data.sources import absolute_source, load_tables, read_corpus
 from knockout.job import DataSpec
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -54,7 +49,7 @@ def rows_of(corpus: Corpus, split: str) -> list[tuple[str, int]]:
     return list(zip(corpus.splits[split].text, corpus.splits[split].label, strict=True))
 
 
-def write(path: Path, rows: Sequence[Row], columns: tuple[str, str] = ("text", "label")) -> Path:
+def write(path: Path, rows: Sequence[tuple[Any, ...]], columns: tuple[str, ...] = ("text", "label")) -> Path:
     """Rows in the format that the path's extension names."""
     records = [dict(zip(columns, row, strict=True)) for row in rows]
     kind = path.suffix.lower()
@@ -301,7 +296,119 @@ def test_a_thousand_and_one_labels_are_no_classification() -> None:
 
 def test_a_class_that_training_never_shows_is_named() -> None:
     corpus = clean(tables(names=["a", "b", "c"], train=many(), test=[*many(30, "u"), ("rare", 2)]), spec())
-    assert "classes that training never shows: c" in corpus.notes
+    assert "classes that training never shows: c (1 in test)" in corpus.notes
+    corpus = clean(
+        tables(train=[*many(), ("w", 3)], validation=[*many(9, "v"), ("q", 3), ("p", 2)], test=many(9)), spec()
+    )
+    assert "classes that training never shows: 2 (1 in validation)" in corpus.notes
+
+
+# --- groups -------------------------------------------------------------------------------------------------------
+
+
+def films(count: int, per: int, word: str = "word") -> tuple[list[Row], list[Any]]:
+    """Rows of `count` groups, `per` texts each, in an order that mixes them; and the group of each row."""
+    rows = [(f"{word} {i} here", i // count % 2) for i in range(count * per)]
+    return rows, [f"film{i % count}" for i in range(count * per)]
+
+
+def with_groups(groups: dict[str, list[Any]], **splits: Sequence[Row]) -> Tables:
+    return replace(tables(None, **splits), groups=groups)
+
+
+def fraction(key: str) -> float:
+    """The first 56 bits of sha256, as a part of 1."""
+    return int(hashlib.sha256(key.encode()).hexdigest()[:14], 16) / 16**14
+
+
+def test_a_missing_validation_is_cut_by_group() -> None:
+    rows, groups = films(300, 8)
+    of_text = dict(zip([t for t, _ in rows], groups, strict=True))
+    corpus = clean(with_groups({"train": groups}, train=rows, test=many(50, "u")), spec(group_column="film"))
+    validation = [row for row in rows if fraction(of_text[row[0]]) < 0.1]
+    assert rows_of(corpus, "validation") == validation
+    assert rows_of(corpus, "train") == [row for row in rows if row not in validation]
+    parts = [{of_text[t] for t in corpus.splits[s].text} for s in ("train", "validation")]
+    assert not parts[0] & parts[1]
+    assert abs(len(parts[1]) - 30) < 4 * (300 * 0.1 * 0.9) ** 0.5
+    (note,) = [n for n in corpus.notes if "no validation split was given" in n]
+    assert "optimistic" not in note
+    assert f"validation {len(validation):,} texts of {len(parts[1])} groups" in note
+    assert "test has no column 'film': whether its groups are elsewhere is not known" in corpus.notes
+
+
+@given(
+    rows=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 1), st.integers(0, 9)), max_size=30),
+    order=st.randoms(use_true_random=False),
+)
+def test_unsplit_data_are_cut_by_group_whatever_the_order(rows: list[tuple[str, int, int]], order: Any) -> None:
+    base, groups = films(60, 4)
+    every = [*zip(base, groups, strict=True), *(((t, y), f"film{g}") for t, y, g in rows)]
+    first: dict[str, str] = {}
+    for (text, _), group in every:
+        first[text] = min(group, first.get(text, group))
+
+    def cleaned() -> Corpus:
+        found = with_groups({"unsplit": [g for _, g in every]}, unsplit=[row for row, _ in every])
+        return clean(found, spec(group_column="film"))
+
+    corpus = cleaned()
+    for split, low, high in (("train", 0, 0.7), ("validation", 0.7, 0.8), ("test", 0.8, 1)):
+        assert all(low <= fraction(first[text]) < high for text in corpus.splits[split].text)
+    assert sum(len(corpus.splits[s].text) for s in SPLITS) + sum(corpus.dropped.values()) == len(every)
+    order.shuffle(every)
+    again = cleaned()
+    assert {s: set(rows_of(again, s)) for s in SPLITS} == {s: set(rows_of(corpus, s)) for s in SPLITS}
+
+
+@pytest.mark.parametrize("missing", [None, "", "  ", float("nan")])
+def test_a_row_without_a_group(missing: Any) -> None:
+    rows, groups = films(60, 4)
+    groups[17] = missing
+    with pytest.raises(DataError, match=r"row 18 of unsplit has .* in the group column 'film'; every row"):
+        clean(with_groups({"unsplit": groups}, unsplit=rows), spec(group_column="film"))
+
+
+def test_groups_that_given_splits_share_are_counted_and_left() -> None:
+    (train, a), (validation, b), (test, c) = films(20, 4), films(5, 4, "v"), films(7, 4, "u")
+    found = with_groups({"train": a, "validation": b, "test": c}, train=train, validation=validation, test=test)
+    corpus = clean(found, spec(group_column="film"))
+    assert corpus.notes == [
+        "5 groups of column 'film' are in train and in validation",
+        "7 groups of column 'film' are in train and in test",
+        "5 groups of column 'film' are in validation and in test",
+    ]
+    assert [rows_of(corpus, s) for s in SPLITS] == [train, validation, test]
+
+
+def test_too_few_groups_for_a_cut() -> None:
+    rows, _ = films(60, 4)
+    with pytest.raises(DataError, match=r"holds 0 classes.*\(cut by groups of column 'film'\)"):
+        clean(with_groups({"unsplit": ["one"] * 240}, unsplit=rows), spec(group_column="film"))
+
+
+@pytest.mark.parametrize("extension", ["parquet", "csv", "jsonl"])
+@pytest.mark.usefixtures("cache")
+def test_a_group_column_in_files(extension: str, tmp_path: Path) -> None:
+    rows, groups = films(40, 6)
+    for name, part in (("train", rows), ("test", many(30, "u"))):
+        write(tmp_path / f"{name}.{extension}", part)
+    with pytest.raises(DataError, match=r"train\.\w+ has no column 'film'; it has 'label', 'text'|'text', 'label'"):
+        read_corpus(spec(tmp_path, group_column="film"))
+    by_text = read_corpus(spec(tmp_path))
+    triples = [(t, y, int(g.removeprefix("film"))) for (t, y), g in zip(rows, groups, strict=True)]
+    write(tmp_path / f"train.{extension}", triples, ("text", "label", "film"))
+    corpus = read_corpus(spec(tmp_path, group_column="film"))
+    of_text = {t: str(g) for t, _, g in triples}
+    assert corpus.splits["validation"].text == [t for t, _ in rows if fraction(of_text[t]) < 0.1]
+    assert read_corpus(spec(tmp_path)).splits == by_text.splits != corpus.splits
+    ids = {content_id(c, spec(tmp_path, group_column=g)) for c, g in ((by_text, ""), (by_text, "film"))}
+    assert len(ids) == 1  # the column's name is not in the id: the rows are
+
+
+def test_the_embedded_sentences_have_no_groups() -> None:
+    with pytest.raises(DataError, match="rotten_tomatoes has no groups"):
+        read_corpus(spec("rotten_tomatoes", group_column="film"))
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -389,6 +496,153 @@ def test_numbers_in_the_column_of_texts(tmp_path: Path) -> None:
         read_corpus(spec(path))
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.parquet"])
+@pytest.mark.usefixtures("cache")
+def test_texts_that_look_like_dates_stay_texts(name: str, tmp_path: Path) -> None:
+    rows = [(f"2020-01-{1 + i % 28:02} {i // 28:02}:00:00", i % 2) for i in range(100)]
+    corpus = read_corpus(spec(write(tmp_path / name, rows)))
+    assert sorted(row for s in SPLITS for row in rows_of(corpus, s)) == sorted(rows)
+
+
+@pytest.mark.parametrize("extension", ["csv", "jsonl", "parquet"])
+@pytest.mark.usefixtures("cache")
+def test_labels_that_are_numbers_here_and_names_there(extension: str, tmp_path: Path) -> None:
+    write(tmp_path / f"train.{extension}", many())
+    write(tmp_path / f"test.{extension}", [(t, ("neg", "pos")[y]) for t, y in many(30, "u")])
+    with pytest.raises(DataError) as caught:
+        read_corpus(spec(tmp_path))
+    message = str(caught.value)
+    assert "no label of test ('neg', 'pos') occurs in train" in message or (
+        "labels are partly text and partly numbers: " in message and "test has 'neg', 'pos'" in message
+    )
+
+
+def test_names_of_other_spelling_are_no_further_classes() -> None:
+    train = [(t, ("neg", "pos")[y]) for t, y in many()]
+    with pytest.raises(DataError, match=r"no label of test \('0', '1'\) occurs in train \('neg', 'pos'\); spell them"):
+        clean(tables(train=train, test=[(t, str(y)) for t, y in many(30, "u")]), spec())
+    with pytest.raises(DataError, match="partly true or false and partly numbers"):
+        clean(tables(train=many(), test=[(t, bool(y)) for t, y in many(30, "u")]), spec())
+    padded = [(t, ("neg ", " pos")[y]) for t, y in many(30, "u")]
+    assert clean(tables(train=train, test=padded), spec()).classes == ["neg", "pos"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_classes_that_are_named_differently_in_two_splits(tmp_path: Path) -> None:
+    for split, names in (("train", ["neg", "pos"]), ("test", ["pos", "neg"])):
+        kinds = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+        rows = many(40, split)
+        table = datasets.Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]}, kinds)
+        table.to_parquet(str(tmp_path / f"{split}.parquet"))
+    with pytest.raises(
+        DataError, match=r"name their classes differently: test \['pos', 'neg'\]; train \['neg', 'pos'\]"
+    ):
+        read_corpus(spec(tmp_path))
+
+
+@pytest.mark.usefixtures("cache")
+def test_labels_of_csv_are_in_the_order_of_numbers_where_all_splits_have_numbers(tmp_path: Path) -> None:
+    write(tmp_path / "train.csv", [(t, (9, 10)[y]) for t, y in many()])
+    write(tmp_path / "test.csv", [(t, (9, 10)[y]) for t, y in many(30, "u")])
+    assert read_corpus(spec(tmp_path)).classes == ["9", "10"]
+    write(tmp_path / "train.csv", [*((t, (9, 10)[y]) for t, y in many()), ("w", "x")])
+    assert read_corpus(spec(tmp_path)).classes == ["10", "9", "x"]
+    write(tmp_path / "train.csv", [(t, ("01", "1")[y]) for t, y in many()])
+    write(tmp_path / "test.csv", [(t, ("01", "1")[y]) for t, y in many(30, "u")])
+    assert read_corpus(spec(tmp_path)).classes == ["01", "1"]
+
+
+@pytest.mark.parametrize(("row", "cells"), [("a film, which is bad,0", 3), ("bad", 1)])
+@pytest.mark.usefixtures("cache")
+def test_a_csv_row_of_another_length(row: str, cells: int, tmp_path: Path) -> None:
+    for rows, place in (([*['"fine,\nindeed",1'] * 30, row], "row 31, which ends in line 62,"), ([row] * 30, "row 1,")):
+        (tmp_path / "a.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+        with pytest.raises(DataError, match=rf"a\.csv: {place}.* has {cells} cells, the header 2; a text with a comma"):
+            read_corpus(spec(tmp_path / "a.csv"))
+
+
+@pytest.mark.usefixtures("cache")
+def test_blank_lines_of_a_csv_file_are_no_rows(tmp_path: Path) -> None:
+    lines = ["text,label", "", *(f"text {i},{i % 2}" for i in range(60)), "", ""]
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
+    assert sum(len(read_corpus(spec(tmp_path / "a.csv")).splits[s].text) for s in SPLITS) == 60
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_quotation_mark_that_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'text,label\nfine,1\n"open,0\n' + "more,1\n" * 1000
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.csv: row 2, which ends in line 1003, has 1 cells, the header 2"):
+        read_corpus(spec(tmp_path / "a.csv"))
+    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 5000)
+    with pytest.raises(DataError, match=r"a\.csv: after row 1: not read as csv \(Error: field larger than"):
+        read_corpus(spec(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"text": "a", "label": 0}\n{"text": "b"', r"line 2: .*one object a line is read"),
+        ('{"text": "a", "label": 0}\n3\n', "record 2 is no object"),
+        ("[1, 2]", "record 1 is no object"),
+        ('{"text": "a"}\n' * 3, "has no column 'label'; it has 'text'"),
+        ('{"text": "a", "label": NaN}\n' * 3, "a label is not a finite number"),
+        ('{"text": "\\ud800", "label": 1}\n' * 3, "row 1 of unsplit holds half a character"),
+        ('{"text": ["a"], "label": 1}\n' * 3, "column 'text' holds list, not text"),
+        ("[" * 100_000, "not read as json"),
+        ("[]", "it holds no record"),
+    ],
+)
+@pytest.mark.usefixtures("cache")
+def test_json_that_is_none(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_corpus(spec(tmp_path / "a.json"))
+
+
+@pytest.mark.usefixtures("cache")
+def test_shards_and_the_hubs_folders(tmp_path: Path) -> None:
+    """plain_text/train-00000-of-00002.parquet of stanfordnlp/imdb; default/train/0000.parquet as the hub converts."""
+    rows = many(60)
+    expected = {"train": rows, "validation": many(20, "v"), "test": many(30, "u")}
+    for number, layout in enumerate(("plain_text/{}-0000{}-of-00002.parquet", "default/{}/000{}.parquet", "{}/{}.csv")):
+        folder = tmp_path / str(number)
+        for split, of_split in expected.items():
+            for shard, part in enumerate((of_split[: len(of_split) // 2], of_split[len(of_split) // 2 :])):
+                path = folder / layout.format(split, shard)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write(path, part)
+        corpus = read_corpus(spec(folder))
+        assert {s: rows_of(corpus, s) for s in SPLITS} == expected, layout
+    (tmp_path / "1" / "other").mkdir()
+    write(tmp_path / "1" / "other" / "train.csv", rows)
+    with pytest.raises(DataError, match=r"the folder holds several with data \(default, other\); name one of them"):
+        read_corpus(spec(tmp_path / "1"))
+
+
+@pytest.mark.usefixtures("cache")
+def test_shards_of_different_columns(tmp_path: Path) -> None:
+    write(tmp_path / "train-0.csv", many())
+    write(tmp_path / "train-1.csv", many(30, "w"), ("label", "text"))
+    write(tmp_path / "test.csv", many(30, "u"))
+    with pytest.raises(DataError, match=r"train-1\.csv: its columns are \['label', 'text'\], those of train-0\.csv"):
+        read_corpus(spec(tmp_path))
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other / "train-0.parquet", many())
+    write(other / "train-1.parquet", [(t, "ab"[y]) for t, y in many(30, "w")])
+    write(other / "test.parquet", many(30, "u"))
+    with pytest.raises(DataError, match=r"train-0\.parquet and train-1\.parquet differ in what their columns hold"):
+        read_corpus(spec(other))
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_csv_column_of_numbers_is_no_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", [(i, i % 2) for i in range(50)])
+    with pytest.raises(DataError, match="column 'text' holds numbers, not text"):
+        read_corpus(spec(path))
+
+
 @pytest.mark.usefixtures("cache")
 def test_named_labels_of_a_parquet_file(tmp_path: Path) -> None:
     feature = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["zero", "one"])})
@@ -452,7 +706,9 @@ def test_a_folder_named_after_its_script_runs_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "reviews"
     folder.mkdir()
     (folder / "reviews.py").write_text(f"import os; os.mkdir({str(tmp_path / 'sprung')!r})\n")
-    with pytest.raises(DataError, match=r"the folder holds no \.parquet, \.csv, \.json, \.jsonl file"):
+    with pytest.raises(
+        DataError, match=r"the folder holds no \.parquet, .* \(a loading script such as reviews\.py is never run"
+    ):
         read_corpus(spec(folder))
     assert not (tmp_path / "sprung").exists()
 
@@ -486,60 +742,157 @@ def test_new_content_is_read_even_where_path_and_time_are_the_old_ones(tmp_path:
 # --- hubs ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_hub_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def offline(name: str) -> None:
-        asked.append(name)
-        raise ConnectionError("no route to host\nand a second line")
-
-    monkeypatch.setattr(datasets, "load_dataset", offline)
-    with pytest.raises(DataError) as caught:
-        read_corpus(spec("imdb"))
-    message = str(caught.value)
-    assert asked == ["stanfordnlp/imdb"]
-    assert "ConnectionError: no route to host)" in message
-    assert "Without a network, give a local folder with train and test files" in message
-    assert "\n" not in message
+def test_a_hub_without_a_network(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """The real path through `datasets`, which is told that there is no network."""
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache / "hub")
+    for name, asked in (("imdb", "stanfordnlp/imdb"), ("someone/reviews:small", "someone/reviews")):
+        with pytest.raises(DataError) as caught:
+            read_corpus(spec(name))
+        message = str(caught.value)
+        assert message.startswith(f"{name}: neither a local file nor loaded from the hub as {asked!r}")
+        assert "Without a network, give a local folder with train and test files" in message
+        assert "\n" not in message
 
 
-def test_a_hub_that_has_only_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    def scripts(name: str) -> None:
-        raise RuntimeError(f"Dataset scripts are no longer supported, but found {name}.py")
+@pytest.mark.parametrize(
+    ("error", "way_on"),
+    [
+        (
+            RuntimeError("Dataset scripts are no longer supported, but found x.py"),
+            "Loading scripts are never run: save",
+        ),
+        (ValueError("Config name is missing.\nPick one among: a, b"), 'source = "owner/name:configuration"'),
+        (ConnectionError("no route to host"), "Is the name right"),
+    ],
+)
+def test_what_a_hub_refuses(error: Exception, way_on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise error
 
-    monkeypatch.setattr(datasets, "load_dataset", scripts)
-    with pytest.raises(DataError, match=r"Dataset scripts are no longer supported.*local folder"):
+    monkeypatch.setattr(datasets, "load_dataset_builder", refuse)
+    with pytest.raises(DataError, match=way_on) as caught:
         read_corpus(spec("someone/old"))
+    assert f"{type(error).__name__}: {str(error).splitlines()[0]}" in str(caught.value)
 
 
-def hub(**splits: Sequence[Row]) -> Any:
-    return datasets.DatasetDict(
-        {
-            name: datasets.Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]})
-            for name, rows in splits.items()
-        }
-    )
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Path:
+    """A folder that stands in for the hub's imdb: what `datasets` does with a hub's files, without the network."""
+    folder = tmp_path / "hub" / "imdb"
+    (folder / "data").mkdir(parents=True)
+    original = sources.load_hub
+    monkeypatch.setattr(sources, "load_hub", lambda _n, c, *, source: original(str(folder), c, source=source))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache / "hub")
+    return folder
 
 
-def test_splits_of_other_names_are_ignored_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = hub(train=many(), test=many(30, "u"), unsupervised=[("z", -1)])
-    monkeypatch.setattr(datasets, "load_dataset", lambda _name: found)
+def test_a_hub_in_shards(hub: Path) -> None:
+    rows, labels = many(60), datasets.ClassLabel(names=["neg", "pos"])
+    features = datasets.Features({"text": datasets.Value("string"), "label": labels})
+
+    def shard(name: str, part: Sequence[Row]) -> None:
+        table = datasets.Dataset.from_dict({"text": [t for t, _ in part], "label": [y for _, y in part]}, features)
+        table.to_parquet(str(hub / "data" / name))
+
+    shard("train-00000-of-00002.parquet", rows[:30])
+    shard("train-00001-of-00002.parquet", rows[30:])
+    shard("validation-00000-of-00001.parquet", many(20, "v"))
+    shard("test-00000-of-00001.parquet", many(30, "u"))
     corpus = read_corpus(spec("imdb"))
-    assert "splits ignored, since their names are none of ours: unsupervised" in corpus.notes
-    assert rows_of(corpus, "test") == many(30, "u")
+    assert corpus.classes == ["neg", "pos"]
+    assert {s: rows_of(corpus, s) for s in SPLITS} == {
+        "train": rows, "validation": many(20, "v"), "test": many(30, "u"),
+    }  # fmt: skip
+    (note,) = (n for n in corpus.notes if n.startswith("read from the hub"))
+    assert "stanfordnlp/imdb, fingerprints train " in note
+    same = read_corpus(spec(hub))  # a copy of the hub's folder is the same data
+    assert (same.classes, same.splits) == (corpus.classes, corpus.splits)
 
 
-def test_a_hub_without_a_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda _name: hub(train=many(200)))
-    corpus = read_corpus(spec("someone/reviews"))
+def test_the_unsupervised_split_of_imdb_is_ignored_and_named(hub: Path) -> None:
+    for name, rows in (("train", many()), ("test", many(30, "u")), ("unsupervised", [("z", -1), ("y", -1)])):
+        write(hub / "data" / f"{name}-00000-of-00001.parquet", rows)
+    by_name, by_path = read_corpus(spec("imdb")), read_corpus(spec(hub))
+    assert rows_of(by_name, "test") == rows_of(by_path, "test") == many(30, "u")
+    assert "splits ignored, since their names are none of ours: unsupervised" in by_name.notes
+    assert "ignored, since their names are no split's: unsupervised-00000-of-00001.parquet" in by_path.notes
+
+
+def test_a_hub_without_a_test_split(hub: Path) -> None:
+    write(hub / "data" / "train-00000-of-00001.parquet", many(200))
+    corpus = read_corpus(spec("imdb"))
     assert sum(len(corpus.splits[s].text) for s in SPLITS) == 200
     assert any("no test split" in note for note in corpus.notes)
 
 
-def test_a_hub_without_a_training_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda _name: hub(test=many(20)))
+def test_a_hub_without_a_training_split(hub: Path) -> None:
+    write(hub / "data" / "test-00000-of-00001.parquet", many(20))
     with pytest.raises(DataError, match="no training split, only test"):
-        read_corpus(spec("someone/reviews"))
+        read_corpus(spec("imdb"))
+
+
+def test_a_hub_of_other_columns(hub: Path) -> None:
+    for name in ("train", "test"):
+        write(hub / "data" / f"{name}-00000-of-00001.parquet", many(40, name), ("review", "stars"))
+    with pytest.raises(DataError, match=r"imdb: t\w+ has no column 'text'; it has 'review', 'stars'"):
+        read_corpus(spec("imdb"))
+    assert len(rows_of(read_corpus(spec("imdb", text_column="review", label_column="stars")), "test")) == 40
+
+
+def test_a_hub_of_pickles_scripts_or_pictures_is_not_read(hub: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.mkdir, (str(hub / "sprung"),)
+
+    (hub / "imdb.py").write_text(f"import os; os.mkdir({str(hub / 'sprung')!r})\n")
+    for name in ("train.pkl", "train.xml", "train.tar"):
+        (hub / "data" / name).write_bytes(pickle.dumps(Trap()))
+        with pytest.raises(DataError):
+            read_corpus(spec("imdb"))
+        (hub / "data" / name).unlink()
+    assert not (hub / "sprung").exists()
+
+
+class Announced:
+    """A builder as `datasets` makes one for a hub's Parquet files, before anything is downloaded."""
+
+    __module__ = "datasets.packaged_modules.parquet.parquet"
+    hash = "0123456789abcdef0123456789abcdef01234567"
+
+    def __init__(self, examples: int) -> None:
+        told = {"name": "train", "num_examples": examples, "num_bytes": 0, "dataset_name": "x"}
+        self.info = datasets.DatasetInfo(splits={"train": told})
+        self.downloaded = False
+
+    def download_and_prepare(self) -> None:
+        self.downloaded = True
+
+    def as_dataset(self) -> Any:
+        rows = {s: datasets.Dataset.from_dict({"text": [f"{s} {i}" for i in range(40)], "label": [0, 1] * 20})
+                for s in ("train", "validation", "test")}  # fmt: skip
+        return datasets.DatasetDict(rows)
+
+
+def test_the_revision_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "load_dataset_builder", lambda *_: Announced(40))
+    notes = read_corpus(spec("someone/reviews")).notes
+    assert notes == ["read from the hub: someone/reviews, revision 0123456789abcdef0123456789abcdef01234567"]
+
+
+def test_a_hub_that_says_it_is_too_large_is_not_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Announced(10**9)
+    monkeypatch.setattr(datasets, "load_dataset_builder", lambda *_: builder)
+    with pytest.raises(DataError, match=r"someone/huge \(as the hub says\): 1,000,000,000 rows, where at most"):
+        read_corpus(spec("someone/huge"))
+    assert not builder.downloaded
+
+
+def test_a_folder_of_the_hubs_name_is_not_taken_for_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stanfordnlp" / "imdb").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"stanfordnlp/imdb is also a folder here; name it as \./stanfordnlp/imdb"):
+        read_corpus(spec("imdb"))
 
 
 # --- paths relative to a study ------------------------------------------------------------------------------------

@@ -5,18 +5,21 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from typing import Literal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, pre_tokenizers
 
+from knockout.data import vocabulary
+from knockout.data.corpus import Corpus, DataError, Texts
 from knockout.data.prepare import _arrays
-from knockout.data.sources import Corpus, Texts
-from knockout.data.vocabulary import PAD, SPECIALS, UNK, encode, learn
+from knockout.data.vocabulary import PAD, SPECIALS, UNK, encode, encode_flat, learn
 from knockout.job import DataSpec
 
-Tokens = Literal["word", "char"]
+Tokens = Literal["word", "char", "bpe"]
 
 texts = st.lists(st.text("abcAB .,!?'_é1\t", max_size=20), max_size=12)
 chinese = st.lists(st.text("好吃不送餐快慢。，a 1", max_size=12), max_size=12)
@@ -68,10 +71,10 @@ def test_a_text_without_tokens_is_one_unknown_token(tokens: Tokens, text: str) -
     assert encode(tokenizer, [text, "a", text], max_length=4) == [[UNK], [2], [UNK]]
 
 
-@pytest.mark.parametrize("tokens", ["word", "char"])
+@pytest.mark.parametrize("tokens", ["word", "char", "bpe"])
 def test_no_text_can_spell_padding(tokens: Tokens) -> None:
     corpus = ["[PAD] [UNK] a", "[PAD]"]
-    tokenizer = learn(corpus, tokens=tokens, vocabulary_size=100, min_frequency=1)
+    tokenizer = learn(corpus, tokens=tokens, vocabulary_size=300, min_frequency=1)
     for ids in encode(tokenizer, corpus, max_length=64):
         assert PAD not in ids
         assert UNK not in ids  # every sign of it was learned
@@ -101,11 +104,89 @@ def test_the_vocabulary_is_of_the_training_split_only() -> None:
     assert more["train_ids"].tolist() == arrays["train_ids"].tolist()
 
 
-def test_the_same_vocabulary_in_every_process() -> None:
+any_texts = st.lists(st.text(max_size=20), min_size=1, max_size=8)
+
+
+def spelt(tokenizer: Tokenizer, ids: list[int]) -> str:
+    """The text that pieces of bytes stand for, by the table of GPT-2 (Radford et al. 2019), made by hand."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    sign = {chr(b): b for b in plain}
+    sign |= {chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in plain)}
+    return bytes(sign[c] for i in ids for c in str(tokenizer.id_to_token(i))).decode()
+
+
+@given(train=any_texts, others=any_texts, size=st.integers(258, 300), min_frequency=st.integers(1, 4))
+def test_byte_pairs_spell_every_text_and_know_every_byte(
+    train: list[str], others: list[str], size: int, min_frequency: int
+) -> None:
+    tokenizer = learn(train, tokens="bpe", vocabulary_size=size, min_frequency=min_frequency)
+    assert 258 <= tokenizer.get_vocab_size() <= size
+    assert [tokenizer.id_to_token(i) for i in (PAD, UNK)] == list(SPECIALS)
+    for text, ids in zip(others, encode(tokenizer, others, max_length=None), strict=True):
+        if text:
+            assert spelt(tokenizer, ids) == (text if text.startswith(" ") else f" {text}")
+            assert not {PAD, UNK} & set(ids)
+        else:
+            assert ids == [UNK]
+
+
+@pytest.mark.parametrize("min_frequency", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [258, 262, 275, 400])
+def test_byte_pairs_against_merging_by_hand(size: int, min_frequency: int) -> None:
+    """Sennrich et al. 2016, algorithm 1, merge the commonest pair, again and again, while it occurs often enough
+    and the vocabulary has room; of equally common ones that of the smallest ids."""
+    words = {" low": 7, " lowest": 3, " newer": 9, " wide": 2}
+    corpus = [word[1:] for word, count in words.items() for _ in range(count)]
+    pieces = {word: ["Ġ", *word[1:]] for word in words}
+    merged: list[str] = []
+    while len(merged) < size - 258:
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, count in words.items():
+            for pair in pairwise(pieces[word]):
+                pairs[pair] += count
+        if not pairs or max(pairs.values()) < min_frequency:
+            break
+        top = max(pairs.values())
+        ranks = {c: i for i, c in enumerate([*SPECIALS, *sorted(pre_tokenizers.ByteLevel.alphabet()), *merged])}
+        a, b = min((p for p in pairs if pairs[p] == top), key=lambda p: (ranks[p[0]], ranks[p[1]]))
+        merged.append(a + b)
+        for word, parts in pieces.items():
+            i, joined = 0, []
+            while i < len(parts):
+                both = i + 1 < len(parts) and (parts[i], parts[i + 1]) == (a, b)
+                joined.append(a + b if both else parts[i])
+                i += 2 if both else 1
+            pieces[word] = joined
+    tokenizer = learn(corpus, tokens="bpe", vocabulary_size=size, min_frequency=min_frequency)
+    index = tokenizer.get_vocab()
+    known = sorted(index, key=lambda token: index[token])
+    assert known[258:] == merged
+    told = encode(tokenizer, [word[1:] for word in words], max_length=None)
+    assert [[tokenizer.id_to_token(i) for i in ids] for ids in told] == list(pieces.values())
+
+
+def test_byte_pairs_in_a_vocabulary_without_room_for_the_bytes() -> None:
+    with pytest.raises(DataError, match=r'vocabulary_size = 257: tokens = "bpe" needs at least 258'):
+        learn(["a"], tokens="bpe", vocabulary_size=257, min_frequency=1)
+
+
+def test_texts_encoded_in_pieces_are_the_texts_encoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = [f"w{i} " * (i % 5) for i in range(23)]
+    tokenizer = learn(corpus, tokens="word", vocabulary_size=30, min_frequency=1)
+    monkeypatch.setattr(vocabulary, "PIECE", 4)
+    ids, offsets = encode_flat(tokenizer, corpus, max_length=3)
+    assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == encode(tokenizer, corpus, max_length=3)
+    ids, offsets = encode_flat(tokenizer, [], max_length=3)
+    assert (ids.tolist(), offsets.tolist()) == ([], [0])
+
+
+@pytest.mark.parametrize("tokens", ["word", "bpe"])
+def test_the_same_vocabulary_in_every_process(tokens: Tokens) -> None:
+    size = {"word": 60, "bpe": 330}[tokens]
     code = (
         "import json; from knockout.data.vocabulary import learn;"
         "texts = [f'w{i % 97} w{i % 31} x{i % 13}' for i in range(500)];"
-        "v = learn(texts, tokens='word', vocabulary_size=60, min_frequency=2).get_vocab();"
+        f"v = learn(texts, tokens='{tokens}', vocabulary_size={size}, min_frequency=2).get_vocab();"
         "print(json.dumps(sorted(v.items())))"
     )
     shown = [
@@ -119,4 +200,4 @@ def test_the_same_vocabulary_in_every_process() -> None:
         for hash_seed, threads in (("1", "1"), ("2", "4"))
     ]
     assert shown[0] == shown[1]
-    assert '["w0", ' in shown[0]
+    assert ('["w0", ' if tokens == "word" else '["\\u0120w", ') in shown[0]

@@ -64,6 +64,16 @@ def test_padding_changes_nothing(name: str, batch: Batch) -> None:
     torch.testing.assert_close(torch.cat(single), logits(VARIANTS[name], ids, mask), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_training_and_evaluation_see_the_same_model(name: str, batch: Batch) -> None:
+    """Without dropout nothing differs: no path of its own for evaluation, and padding is left out in both."""
+    model = build(dataclasses.replace(VARIANTS[name], dropout=0.0))
+    trained = model.train()(*batch)
+    torch.testing.assert_close(model.eval()(*batch), trained, atol=1e-5, rtol=0)
+    with torch.no_grad():
+        torch.testing.assert_close(model(*batch), trained.detach(), atol=1e-5, rtol=0)
+
+
 # position
 
 

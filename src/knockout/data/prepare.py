@@ -1,8 +1,10 @@
 """Prepared data: token ids as flat arrays in one file, cached by the content of the source and by our own code."""
 
 import hashlib
+import importlib.metadata
 import json
 import os
+import unicodedata
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,8 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knockout.data import sources
-from knockout.data.sources import SPLITS, Corpus, cache_folder, read_corpus, source_files
+from knockout.data.corpus import SPLITS, Corpus
+from knockout.data.limits import check_files
+from knockout.data.sources import cache_folder, read_corpus, source_files
 from knockout.job import DataRef, DataSpec
+
+READERS = ("datasets", "tokenizers")
+"""Packages whose version may change what a file is read as."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +35,7 @@ class Prepared:
 def prepare(spec: DataSpec) -> Prepared:
     """Read, clean, tokenise; or find that done before.
 
-    Raises `knockout.data.sources.DataError` for what a user can mend.
+    Raises `knockout.data.corpus.DataError` for what a user can mend.
     """
     key = _cache_key(spec)
     folder = cache_folder() / "prepared"
@@ -59,8 +66,9 @@ def prepare(spec: DataSpec) -> Prepared:
     }
     path = folder / f"{name}.npz"
     _replace(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
-    told = json.dumps({"id": data_id, "summary": summary, "sha256": _sha256(path)}, ensure_ascii=False).encode()
-    _replace(path.with_suffix(".json"), lambda file: file.write(told))
+    told = {"id": data_id, "summary": summary, "arrays": _sha256(path)}
+    sealed = json.dumps({**told, "sha256": _seal(told)}, ensure_ascii=False).encode()
+    _replace(path.with_suffix(".json"), lambda file: file.write(sealed))
     return Prepared(ref=DataRef(id=data_id, path=path), summary=summary)
 
 
@@ -91,19 +99,26 @@ def _arrays(corpus: Corpus, spec: DataSpec) -> tuple[dict[str, NDArray[np.intege
     arrays: dict[str, NDArray[np.integer[Any]]] = {"shape": np.array([size, len(corpus.classes), spec.max_length])}
     for split in SPLITS:
         texts = corpus.splits[split]
-        ids = vocabulary.encode(tokenizer, texts.text, max_length=spec.max_length)
-        arrays[f"{split}_ids"] = np.fromiter((i for row in ids for i in row), dtype=np.int32)
-        arrays[f"{split}_offsets"] = np.cumsum([0, *map(len, ids)], dtype=np.int64)
+        ids, offsets = vocabulary.encode_flat(tokenizer, texts.text, max_length=spec.max_length)
+        arrays[f"{split}_ids"], arrays[f"{split}_offsets"] = ids, offsets
         arrays[f"{split}_labels"] = np.array(texts.label, dtype=np.int64)
     return arrays, size
 
 
 def _cache_key(spec: DataSpec) -> str | None:
-    """Hash of the source's bytes, the spec, and the source code of this package; `None` for a hub, which may change."""
+    """Hash of all that the prepared data are made from; `None` for a hub, which may change.
+
+    That is the source's bytes, the spec, the source code of this package, and the versions of what it reads with.
+    """
     files = source_files(spec)
     if not files:
         return None
-    sha = hashlib.sha256(json.dumps({**asdict(spec), "source": [f.name for f in files]}, sort_keys=True).encode())
+    check_files(files)
+    root = Path(spec.source).expanduser()
+    names = [str(f.relative_to(root)) if f.is_relative_to(root) else f.name for f in files]
+    versions = [unicodedata.unidata_version, *(importlib.metadata.version(p) for p in READERS)]
+    told = {**asdict(spec), "source": names, "versions": versions}
+    sha = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
     own = sorted(Path(sources.__file__).parent.glob("*.py"))
     for file in (*files, *own):
         sha.update(_sha256(file).encode())
@@ -114,11 +129,16 @@ def _cached(folder: Path, key: str) -> Prepared | None:
     path = folder / f"{key}.npz"
     try:
         told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if told["sha256"] != _sha256(path):
+        if told.pop("sha256") != _seal(told) or told["arrays"] != _sha256(path):
             return None
         return Prepared(ref=DataRef(id=told["id"], path=path), summary=told["summary"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _seal(told: Mapping[str, Any]) -> str:
+    """sha256 of what the JSON beside the arrays says, the checksum of the arrays included."""
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def _replace(path: Path, write: Any) -> None:

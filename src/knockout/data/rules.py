@@ -1,0 +1,294 @@
+"""The rules of the house: rows as they were found -> three clean splits.
+
+Everything that is dropped is counted, and everything that is ignored is named.
+"""
+
+import hashlib
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from knockout.data import limits
+from knockout.data.corpus import SPLITS, Corpus, DataError, Tables, Texts
+from knockout.job import DataSpec
+
+MAX_EMPTY_SHARE = 0.01
+VALIDATION_SHARE = 0.1
+BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+
+Row = tuple[str, int]  # a normalised text, and the index of its class
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """The rows of one split, texts normalised, before anything is dropped."""
+
+    rows: list[Row]
+    groups: list[str]  # of each row; empty where no group column was asked for or found
+
+
+def normalise(text: str) -> str:
+    """NFC, `<br />` as a break, any white space (U+0085 too) as one space."""
+    told = " ".join(BREAK.sub(" ", unicodedata.normalize("NFC", text.replace("\ufeff", ""))).split())
+    return text if told == text else told  # most texts are normal already: no second copy of gigabytes
+
+
+def clean(tables: Tables, spec: DataSpec) -> Corpus:
+    """Apply the rules of the house to rows.
+
+    A given test split keeps every row. Elsewhere empty texts, repeats, and texts with contradicting labels are dropped;
+    training rows that occur in validation or test are dropped, and validation rows that occur in test.
+    """
+    classes, given = read_rows(tables, spec)
+    notes = list(tables.notes)
+    dropped: dict[str, int] = {}
+    rows_of: dict[str, list[Row]] = {}
+    for split, told in given.items():
+        empty = sum(not text for text, _ in told.rows)
+        if empty > MAX_EMPTY_SHARE * len(told.rows):
+            raise DataError(
+                f"{spec.source}: {empty} of {len(told.rows)} texts of {split} are empty, over {MAX_EMPTY_SHARE:.0%}; "
+                f"is {spec.text_column!r} the right column?"
+            )
+        rows_of[split] = told.rows if split == "test" else [row for row in told.rows if row[0]]
+        if empty and split == "test":
+            notes.append(f"{empty} empty texts of the given test split are kept as one unknown token each")
+        elif empty:
+            dropped[f"empty in {split}"] = empty
+    splits = _split(rows_of, _groups_of_texts(given), spec, notes, dropped)
+    notes += _groups_shared(given, spec)
+    for split in SPLITS:
+        found = {label for _, label in splits[split]}
+        if not found or (split != "validation" and len(found) < 2):
+            raise DataError(
+                f"{spec.source}: {split} holds {len(found)} classes after cleaning; at least 2 are needed"
+                + (f" (cut by groups of column {spec.group_column!r})" if spec.group_column else "")
+            )
+    missing = set(range(len(classes))) - {label for _, label in splits["train"]}
+    if missing:
+        notes.append(f"classes that training never shows: {_where_shown(missing, classes, splits)}")
+    return Corpus(
+        classes=classes,
+        splits={s: Texts(text=[t for t, _ in splits[s]], label=[y for _, y in splits[s]]) for s in SPLITS},
+        dropped=dropped,
+        notes=notes,
+    )
+
+
+def read_rows(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[str, Given]]:
+    """The classes, and the rows of each split: texts normalised, labels as indices, nothing dropped.
+
+    Raises `DataError` for a row without a label or group, and for labels or texts that are none.
+    """
+    classes, index = _classes(tables, spec)
+    given = {}
+    for split, (texts, labels) in tables.rows.items():
+        rows = []
+        for number, (text, label) in enumerate(zip(texts, labels, strict=True), start=1):
+            key = _stripped(label)
+            if key is None or key == "" or key not in index:
+                raise DataError(
+                    f"{spec.source}: {split} has a row without a label (column {spec.label_column!r}): row {number} "
+                    f"has {label!r}"
+                )
+            if text is not None and not isinstance(text, str):
+                raise DataError(f"{spec.source}: {_holds(spec.text_column, text)}, not text (row {number} of {split})")
+            try:
+                (text or "").encode()
+            except UnicodeEncodeError:
+                raise DataError(
+                    f"{spec.source}: the text of row {number} of {split} holds half a character (a lone surrogate)"
+                ) from None
+            limits.check_length(f"{spec.source}: row {number} of {split}", len(text or ""))
+            rows.append((normalise(text or ""), index[key]))
+        given[split] = Given(rows=rows, groups=_groups(tables, split, spec))
+    return classes, given
+
+
+def _split(
+    given: Mapping[str, list[Row]],
+    group_of: Mapping[str, str],
+    spec: DataSpec,
+    notes: list[str],
+    dropped: dict[str, int],
+) -> dict[str, list[Row]]:
+    if "unsplit" in given:
+        rows = _without_repeats(given["unsplit"], "the data", dropped)
+        first, second = spec.split[0], spec.split[0] + spec.split[1]
+        splits: dict[str, list[Row]] = {split: [] for split in SPLITS}
+        for row in rows:
+            u = _unit(group_of.get(row[0], row[0]))
+            splits["train" if u < first else "validation" if u < second else "test"].append(row)
+        if group_of:
+            notes.append(f"all splits are cut by a hash of column {spec.group_column!r}: {_sizes(splits, group_of)}")
+        return splits
+    test = given["test"]
+    train = _without_repeats(given["train"], "train", dropped)
+    if "validation" in given:
+        validation = _without_repeats(given["validation"], "validation", dropped)
+    else:
+        validation = [row for row in train if _unit(group_of.get(row[0], row[0])) < VALIDATION_SHARE]
+        train = [row for row in train if _unit(group_of.get(row[0], row[0])) >= VALIDATION_SHARE]
+    seen = {text for text, _ in test}
+    kept = [row for row in validation if row[0] not in seen]
+    _count(dropped, "in validation and in test", len(validation) - len(kept))
+    validation = kept
+    seen |= {text for text, _ in validation}
+    kept = [row for row in train if row[0] not in seen]
+    _count(dropped, "in train and in validation or test", len(train) - len(kept))
+    if "validation" not in given:
+        by = (
+            "by a hash of the text serve as one; where texts come in groups (reviews of one film), such a validation "
+            "is optimistic"
+        )
+        if group_of:
+            sizes = _sizes({"train": kept, "validation": validation}, group_of)
+            by = f"by a hash of column {spec.group_column!r} serve as one, and no group is in both: {sizes}"
+        notes.append(f"no validation split was given: {VALIDATION_SHARE:.0%} of training {by}")
+    return {"train": kept, "validation": validation, "test": test}
+
+
+def _without_repeats(rows: list[Row], where: str, dropped: dict[str, int]) -> list[Row]:
+    first: dict[str, int] = {}
+    contradictory = {text for text, label in rows if first.setdefault(text, label) != label}
+    contradicting = sum(text in contradictory for text, _ in rows)
+    kept = [row for row in first.items() if row[0] not in contradictory]
+    _count(dropped, f"contradicting labels in {where}", contradicting)
+    _count(dropped, f"repeats in {where}", len(rows) - contradicting - len(kept))
+    return kept
+
+
+def _count(dropped: dict[str, int], reason: str, count: int) -> None:
+    if count:
+        dropped[reason] = count
+
+
+def _unit(key: str) -> float:
+    """A number from [0, 1) that the text or the group alone decides, equal in every process."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:7], "big") / 2**56
+
+
+# --- groups -------------------------------------------------------------------------------------------------------
+
+
+def _groups(tables: Tables, split: str, spec: DataSpec) -> list[str]:
+    """The group of each row, as text: 7 and "7" are one group."""
+    groups = []
+    for number, value in enumerate(tables.groups.get(split, []), start=1):
+        group = str(value).strip()
+        nothing = value is None or group == "" or (isinstance(value, float) and not math.isfinite(value))
+        if nothing or not isinstance(value, (str, int, float)):
+            raise DataError(
+                f"{spec.source}: row {number} of {split} has {value!r} in the group column {spec.group_column!r}; "
+                "every row that is split needs a name or a number there"
+            )
+        groups.append(group)
+    return groups
+
+
+def _groups_of_texts(given: Mapping[str, Given]) -> dict[str, str]:
+    """The group of each text of the split that is cut; of a text that occurs in several, the first in the alphabet."""
+    cut = given.get("unsplit") or (given["train"] if "validation" not in given else None)
+    found: dict[str, str] = {}
+    if cut is not None and cut.groups:
+        for (text, _), group in zip(cut.rows, cut.groups, strict=True):
+            found[text] = min(group, found.get(text, group))
+    return found
+
+
+def _sizes(splits: Mapping[str, list[Row]], group_of: Mapping[str, str]) -> str:
+    return ", ".join(
+        f"{split} {len(rows):,} texts of {len({group_of[text] for text, _ in rows}):,} groups"
+        for split, rows in splits.items()
+    )
+
+
+def _groups_shared(given: Mapping[str, Given], spec: DataSpec) -> list[str]:
+    """What is to be said of groups that given splits share: they are left where they are."""
+    notes = []
+    for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
+        if one in given and other in given and given[one].groups and given[other].groups:
+            shared = set(given[one].groups) & set(given[other].groups)
+            if shared:
+                notes.append(f"{len(shared):,} groups of column {spec.group_column!r} are in {one} and in {other}")
+    if spec.group_column:
+        without = [s for s in given if not given[s].groups and given[s].rows]
+        if without:
+            notes.append(
+                f"{' and '.join(without)} has no column {spec.group_column!r}: whether its groups are elsewhere is not "
+                "known"
+            )
+    return notes
+
+
+# --- labels -------------------------------------------------------------------------------------------------------
+
+
+def _classes(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[Any, int]]:
+    """The names of the classes in a fixed order, and the index of every label found."""
+    labels = {split: {_stripped(y) for y in found} for split, (_, found) in _hashable(tables, spec).items()}
+    labels = {split: found - {None, ""} for split, found in labels.items()}
+    found = set().union(*labels.values())
+    if any(isinstance(label, float) and not math.isfinite(label) for label in found):
+        raise DataError(f"{spec.source}: a label is not a finite number")
+    if tables.names is not None:
+        return tables.names, {i: i for i in range(len(tables.names))}
+    kinds = sorted({_kind(label) for _, of_split in tables.rows.values() for label in of_split} - {""}, reverse=True)
+    if len(kinds) > 1:
+        told = "; ".join(f"{split} has {_some(of_split)}" for split, of_split in labels.items())
+        raise DataError(f"{spec.source}: labels are partly {' and partly '.join(kinds)}: {told}")
+    if len(found) > limits.MAX_CLASSES:
+        raise DataError(
+            f"{spec.source}: {len(found)} different labels: this is no classification (at most {limits.MAX_CLASSES})"
+        )
+    for split in labels:
+        if split != "train" and "train" in labels and labels[split] and not labels[split] & labels["train"]:
+            raise DataError(
+                f"{spec.source}: no label of {split} ({_some(labels[split])}) occurs in train "
+                f"({_some(labels['train'])}); spell them alike"
+            )
+    ordered = sorted(found)
+    return [str(label) for label in ordered], {label: i for i, label in enumerate(ordered)}
+
+
+def _hashable(tables: Tables, spec: DataSpec) -> Mapping[str, tuple[list[Any], list[Any]]]:
+    nested = {
+        type(label).__name__
+        for _, labels in tables.rows.values()
+        for label in labels
+        if label is not None and not isinstance(label, (str, int, float))
+    }
+    if nested:
+        raise DataError(f"{spec.source}: labels are {', '.join(sorted(nested))}; one name or number each is needed")
+    return tables.rows
+
+
+def _stripped(label: Any) -> Any:
+    return label.strip() if isinstance(label, str) else label
+
+
+def _kind(label: Any) -> str:
+    if isinstance(label, str):
+        return "text" if label.strip() else ""
+    return "" if label is None else "true or false" if isinstance(label, bool) else "numbers"
+
+
+def _some(labels: Iterable[Any]) -> str:
+    ordered = sorted(map(repr, labels))
+    return ", ".join(ordered[:5]) + (f" and {len(ordered) - 5} more" if len(ordered) > 5 else "") or "none"
+
+
+def _where_shown(missing: set[int], classes: list[str], splits: Mapping[str, list[Row]]) -> str:
+    told = []
+    for i in sorted(missing):
+        counts = {s: sum(label == i for _, label in splits[s]) for s in ("validation", "test")}
+        shown = ", ".join(f"{n} in {s}" for s, n in counts.items() if n)
+        told.append(f"{classes[i]} ({shown or 'nowhere'})")
+    return ", ".join(told)
+
+
+def _holds(column: str, value: Any) -> str:
+    return f"column {column!r} holds {type(value).__name__}"
