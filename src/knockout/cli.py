@@ -2,18 +2,18 @@
 
 import enum
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from knockout.console import change_text, err, out, plain, print_cost, print_design, print_facts
+from knockout.errors import UserError
 
-    from knockout.data.describe import Facts
+if TYPE_CHECKING:
     from knockout.job import DataRef
     from knockout.study import Study
 
@@ -24,10 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-err = Console(stderr=True, highlight=False)
 
-SHOWN_CLASSES = 20
 FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, such as ablations/quick.toml.")]
@@ -46,16 +43,7 @@ def main() -> None:
     """Run the command line: a user's fault is one account on standard error and exit code 2."""
     try:
         app()
-    except Exception as error:
-        if type(error).__name__ not in (
-            "StudyError",
-            "DataError",
-            "HeldError",
-            "RefusedError",
-            "ResultsError",
-            "PortError",
-        ):
-            raise
+    except UserError as error:
         err.print(f"[red]knockout:[/red] {escape(str(error))}", soft_wrap=True)
         sys.exit(USER_FAULT)
 
@@ -70,7 +58,7 @@ def list_variants() -> None:
         table.add_column(column, overflow="fold")
     for name, factors in VARIANTS.items():
         differs = changes(factors)
-        told = ", ".join(_change(k, *pair) for k, pair in differs.items()) if name != BASELINE else _plain(factors)
+        told = ", ".join(change_text(k, *pair) for k, pair in differs.items()) if name != BASELINE else plain(factors)
         table.add_row(name, escape(told), escape("; ".join(PAPERS[k] for k in differs)))
     out.print(table)
 
@@ -100,7 +88,7 @@ def describe_data(
     )
     spec = absolute_source(spec, Path.cwd())
     tables = load_tables(spec)
-    _print_facts(source, describe(tables, clean(tables, spec), spec))
+    print_facts(source, describe(tables, clean(tables, spec), spec))
 
 
 @app.command()
@@ -124,14 +112,14 @@ def check(
 
     read = read_study(study)
     ref, summary = _prepared(read)
-    _print_design(read, summary)
+    print_design(read, summary)
     out.print()
     out.print("[bold]What it can show[/bold]")
     for line in sentences(outlook(n=len(read.seeds), k=len(read.variants), plan=read.plan)):
         out.print(f"- {escape(line)}")
     if measure:
         out.print()
-        _print_cost(read, ref, summary)
+        print_cost(read, ref, summary)
 
 
 @app.command()
@@ -324,140 +312,3 @@ def _prepared(study: "Study") -> "tuple[DataRef | None, Mapping[str, Any]]":
         return None, {}
     prepared = prepare(absolute_source(study.data, study.path.parent))
     return prepared.ref, prepared.summary
-
-
-def _print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any]") -> None:
-    from knockout.sweep.coordinate import devices_of, workers_of
-    from knockout.sweep.estimate import estimate
-    from knockout.sweep.progress import describe
-
-    devices = devices_of(study)
-    workers = workers_of(study, devices)
-    found = estimate(study, data=ref, summary=summary, device=devices[0])
-    out.print("[bold]What it will cost here[/bold]")
-    runs = len(study.seeds) * len(study.factors)
-    evaluation = "" if found.evaluation_counted else ", evaluation not counted"
-    out.print(
-        f"- about {describe(found.seconds / workers)} for {runs} runs with {workers} workers on {devices[0]} "
-        f"(measured on a few steps of every variant{evaluation}), {found.peak_bytes * workers / 1e9:.1f} GB of memory, "
-        f"{found.disk_bytes / 1e6:.1f} MB of disk"
-    )
-    slowest = max(found.paces, key=lambda name: found.paces[name].seconds_per_step)
-    pace = found.paces[slowest]
-    out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
-    for name, pace in found.paces.items():
-        if pace.trouble:
-            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}")
-
-
-def _print_design(study: "Study", told: "Mapping[str, Any]") -> None:
-    from knockout.variants import BASELINE, changes
-
-    n, k = len(study.seeds), len(study.variants)
-    out.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)}")
-    out.print(f"{k} variants and the baseline x {n} seeds = {n * (k + 1)} runs, in blocks of one seed")
-    if told:
-        sizes = ", ".join(f"{split} {value['count']}" for split, value in told["splits"].items())
-        out.print(f"data: {escape(told['source'])} ({sizes}), {len(told['classes'])} classes, {told['tokens']} tokens")
-        for note in told["notes"]:
-            out.print(f"  note: {escape(note)}")
-        for reason, count in told["dropped"].items():
-            out.print(f"  dropped: {count} ({escape(reason)})")
-    if study.recipe is not None:
-        out.print(f"recipe: {escape(_plain(study.recipe))}")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("variant")
-    table.add_column("changes", overflow="fold")
-    for name, factors in study.factors.items():
-        told_changes = ", ".join(_change(key, *pair) for key, pair in changes(factors).items())
-        table.add_row(name, escape(told_changes if name != BASELINE else _plain(factors)))
-    out.print(table)
-
-
-def _print_facts(source: str, facts: "Facts") -> None:
-    splits = facts.splits
-    out.print(f"[bold]{_safe(source)}[/bold]: {facts.tokens} tokens, a vocabulary of {facts.vocabulary:,}")
-    _print_table(
-        ("rows as they came", "rows", "empty", "repeats", "contradicting"),
-        [
-            (name, f"{g.rows:,}", f"{g.empty:,}", f"{g.repeats:,}", f"{g.contradicting:,}")
-            for name, g in facts.given.items()
-        ],
-    )
-    for (first, later), count in facts.leaks.items():
-        out.print(f"texts of {first} that come again in {later}: {count:,} rows of {later}")
-    out.print()
-    names = list(splits["train"].classes)
-    shares = [(_safe(name), *(f"{s.classes[name]:,} ({s.classes[name] / s.count:.1%})" for s in splits.values()))
-              for name in names[:SHOWN_CLASSES]]  # fmt: skip
-    rest = [(f"and {len(names) - SHOWN_CLASSES} more", "", "", "")] if len(names) > SHOWN_CLASSES else []
-    _print_table(
-        ("after cleaning", *splits),
-        [
-            ("texts", *(f"{s.count:,}" for s in splits.values())),
-            *shares,
-            *rest,
-            ("always guessing", *(f"{_safe(s.majority)}: {s.majority_share:.1%}" for s in splits.values())),
-        ],
-    )
-    out.print()
-    quantiles = splits["train"].lengths.quantiles
-    _print_table(
-        ("length in tokens", "mean", *("max" if q == 1 else f"{q:.0%}" for q in quantiles), "cut", "unknown tokens"),
-        [
-            (
-                name,
-                f"{s.lengths.mean:.1f}",
-                *(f"{v:,}" for v in s.lengths.quantiles.values()),
-                f"{s.lengths.cut:,}",
-                f"{s.unknown:.2%}",
-            )
-            for name, s in splits.items()
-        ],
-    )
-    train = splits["train"]
-    out.print(
-        f"max_length = {facts.max_length} cuts {train.lengths.cut / train.count:.1%} of the training texts and "
-        f"{train.lengths.cut_tokens:.1%} of their tokens; max_length = {facts.advised_length} keeps 95 % of "
-        f"them whole and cuts {facts.advised_cut_tokens:.1%} of the tokens",
-        soft_wrap=True,
-    )
-    out.print(
-        f"padding costs {facts.padding_batched:.1%} more positions in batches by length, as training makes them, and "
-        f"would cost {facts.padding_full:.0%} if every text were padded to max_length",
-        soft_wrap=True,
-    )
-    for note in facts.notes:
-        out.print(f"note: {_safe(note)}", soft_wrap=True)
-    for reason, count in facts.dropped.items():
-        out.print(f"dropped: {count:,} ({_safe(reason)})", soft_wrap=True)
-
-
-def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, column in enumerate(header):
-        table.add_column(column, justify="right" if i else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
-
-
-def _safe(text: str) -> str:
-    """Text of a user's data for the terminal: no markup, no control characters."""
-    from knockout.strict import printable
-
-    return escape(printable(text))
-
-
-def _change(factor: str, before: Any, after: Any) -> str:
-    return f"{factor}: {_value(before)} -> {_value(after)}"
-
-
-def _plain(record: Any) -> str:
-    from dataclasses import asdict
-
-    return ", ".join(f"{key} {_value(value)}" for key, value in asdict(record).items())
-
-
-def _value(value: Any) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

@@ -13,6 +13,8 @@ from typing import Annotated, Any, get_type_hints
 
 import pydantic
 
+from knockout.errors import UserError
+
 MAX_FILE_BYTES = 1_000_000
 
 
@@ -34,7 +36,7 @@ class Fault:
         )
 
 
-class StudyError(ValueError):
+class StudyError(UserError, ValueError):
     """What a user's files got wrong: every fault at once."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:

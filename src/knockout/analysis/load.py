@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from knockout.errors import UserError
 from knockout.ledger import Ledger, read_design, read_ledger
 from knockout.packed import thin
 from knockout.record import Record
@@ -19,7 +20,7 @@ from knockout.strict import StudyError, build
 from knockout.study import Plan
 
 
-class ResultsError(ValueError):
+class ResultsError(UserError, ValueError):
     """What is on disk cannot be analysed as it is; the text names the folders."""
 
 

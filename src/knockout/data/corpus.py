@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from knockout.errors import UserError
+
 SPLITS = ("train", "validation", "test")
 
 
-class DataError(ValueError):
+class DataError(UserError, ValueError):
     """What is wrong with a user's data, and the way on."""
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from knockout.data.prepare import prepare
 from knockout.data.sources import absolute_source
+from knockout.errors import UserError
 from knockout.job import DataRef
 from knockout.ledger import Ledger, read_ledger, run_config, write_design
 from knockout.record import read_record, write_record
@@ -29,7 +30,7 @@ BLAME = 2
 """How often a run must die alone before it is recorded as killed."""
 
 
-class RefusedError(Exception):
+class RefusedError(UserError):
     """Cannot run here: no such device, a folder that cannot be written, or records from elsewhere."""
 
 

@@ -25,6 +25,7 @@ from optuna.trial import FrozenTrial
 
 from knockout.analysis.load import ResultsError
 from knockout.analysis.report import markdown, verdict_note
+from knockout.errors import UserError
 from knockout.ledger import read_design
 from knockout.strict import StudyError
 from knockout.study import Run
@@ -66,7 +67,7 @@ def build_app(
     return app
 
 
-class PortError(Exception):
+class PortError(UserError):
     """The port cannot be listened on."""
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import filelock
 import psutil
 
+from knockout.errors import UserError
 from knockout.record import replace_json
 
 HEARTBEAT_SECONDS = 30.0
@@ -27,7 +28,7 @@ ADOPTION_SECONDS = 15.0
 """How long a worker whose coordinator died goes on training, waiting for a new coordinator to take it over."""
 
 
-class HeldError(Exception):
+class HeldError(UserError):
     """The study's folder belongs to a coordinator that lives."""
 
 
