@@ -185,8 +185,8 @@ BAD: list[tuple[str, str, str, str, str, str]] = [
     ),
     ("date_for_int", study_text(rest="[train]\nepochs = 2020-01-01"), "train.epochs", "2020-01-01", "integer", ""),
     ("int_for_string", study_text(data="[data]\nsource = 3"), "data.source", "got 3", "string", ""),
-    ("choice", study_text(rest='tokens = "wrod"'), "data.tokens", '"wrod"', '"word", "char"', "word"),
-    ("choice_type", study_text(rest="tokens = 1"), "data.tokens", "got 1", '"word", "char"', ""),
+    ("choice", study_text(rest='tokens = "wrod"'), "data.tokens", '"wrod"', '"word", "char", "bpe"', "word"),
+    ("choice_type", study_text(rest="tokens = 1"), "data.tokens", "got 1", '"word", "char", "bpe"', ""),
     ("device", study_text(rest='[run]\ndevice = "gpu"'), "run.device", '"gpu"', '"cuda"', "cpu"),
     ("table_for_value", study_text(top="model = 3"), "model", "got 3", "a table, [model]", ""),
     ("variant_value", study_text(rest="[variant]\nmine = 3"), "variant.mine", "got 3", "a table, [variant.mine]", ""),
@@ -353,7 +353,7 @@ def test_the_text_of_a_message(write_study: WriteStudy, monkeypatch: pytest.Monk
         read_study(path)
     assert str(caught.value) == (
         'study.toml: data.tokens: got "wrod" (did you mean "word"?)\n'
-        '    allowed: "word", "char"\n'
+        '    allowed: "word", "char", "bpe"\n'
         'study.toml: budget.hour: unknown key (did you mean "hours"?)\n'
         "    allowed: hours"
     )

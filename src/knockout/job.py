@@ -31,7 +31,8 @@ class TimedOut(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class DataSpec:
-    """Which texts, how they are split and how they become tokens. Part of every run's id."""
+    """Which texts, how they are split and how they become tokens. The rows that come of it are part of every run's id,
+    and how they become tokens; what files and columns are called is not."""
 
     source: str = ""
     tokens: Literal["word", "char", "bpe"] = "word"
