@@ -238,6 +238,13 @@ def test_a_failed_baseline_is_said(build_study: BuildStudy) -> None:
     assert "1 of the baseline's 7 runs failed." in report.answer
 
 
+def test_a_baseline_of_which_every_run_failed_is_said_without_a_number(build_study: BuildStudy) -> None:
+    report = write_report(build_study({"baseline": ["dead"] * 3, "heads_1": BASE[:3]}))
+    assert "3 of the baseline's 3 runs failed." in report.answer
+    assert any("A baseline that does not train shows nothing" in line for line in report.answer)
+    assert not any("– %" in line for line in report.answer)
+
+
 def test_a_disk_that_refuses_leaves_the_old_report(build_study: BuildStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     root = build_study({"baseline": BASE, "heads_1": [*BASE]})
     first = contents(root, write_report(root))

@@ -117,11 +117,15 @@ def answer(results: Results, contrasts: Sequence[Contrast]) -> list[str]:
     if done < len(results.runs):
         told.append(f"The study is not complete: {done:,} of {plural(len(results.runs), 'run')} came to a result.")
     base = f"the baseline ({accuracy(first.baseline)} % accuracy over {plural(first.baseline.runs, 'seed')})"
+    if first.baseline.accuracy is None:  # none of its runs finished alive
+        base = "the baseline"
     by: dict[str, list[Contrast]] = {}
     for contrast in contrasts:
         by.setdefault(contrast.verdict, []).append(contrast)
     if first.baseline.failures:
         told.append(f"{first.baseline.failures} of the baseline's {plural(first.baseline.runs, 'run')} failed.")
+        if first.baseline.failures == first.baseline.runs:
+            told.append("A baseline that does not train shows nothing: mend the recipe before the variants are judged.")
     moved = [f"{_sized(by[v])} {_is(by[v])} {v}" for v in ("worse", "better") if v in by]
     told.append(
         f"Against {base}, {listed(moved)}." if moved else f"Nothing is shown to be better or worse than {base}."
