@@ -166,6 +166,7 @@ def _measure_parquet(files: Sequence[Path], columns: Sequence[str]) -> list[str]
             raise
         except Exception as error:
             raise not_read(str(file), "parquet", error) from error
+        limits.check_expansion(str(file), more_size, file.stat().st_size)
         rows, size = rows + more_rows, size + more_size
         limits.check_rows(str(file), rows)
         limits.check_bytes(str(file), size, limits.named(columns))
