@@ -20,8 +20,8 @@ MAX_TOTAL_BYTES = 2 * 2**30
 five times the largest row group of a Parquet file."""
 
 MAX_EXPANSION, EXPANSION_FROM_BYTES = 1000, 64 * 2**20
-"""Of a Parquet file, once it takes so many bytes. Real texts shrink 2.4- to 2.9-fold (five sets measured); a thousandfold is one
-value, repeated."""
+"""Of a Parquet file, once it takes so many bytes. Real texts shrink 2.4- to 2.9-fold (five sets measured); a
+thousandfold is one value, repeated."""
 
 MAX_CHARACTERS = 1_000_000
 """Of one text: a long novel. More is a file without line ends, or a quotation mark that nobody closed."""
