@@ -28,7 +28,7 @@ def test_the_script_of_the_readme(tmp_path: Path) -> None:
         "[train]\nepochs = 1\n",
         encoding="utf-8",
     )
-    (tmp_path / "script.py").write_text(text.replace("ablations/smoke.toml", str(study)), encoding="utf-8")
+    (tmp_path / "script.py").write_text(text.replace("mine/first_study.toml", str(study)), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, env=os.environ.copy(), capture_output=True, text=True, timeout=200
     )

@@ -178,3 +178,43 @@ def test_data_prints_no_control_characters(tmp_path: Path) -> None:
     assert told.returncode == 0, told.stderr
     assert "[red]a" in told.stdout
     assert not any(c != "\n" and not c.isprintable() for c in told.stdout)
+
+
+def test_small_splits_are_told_before_anything_runs(tmp_path: Path) -> None:
+    rows = "".join(f"text {i} of some words,{'neg' if i % 2 else 'pos'}\n" for i in range(200))
+    (tmp_path / "mine.csv").write_text("text,label\n" + rows, encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(
+        'question = "q"\nvariants = ["heads_1"]\nseeds = 3\n[data]\nsource = "mine.csv"\n', encoding="utf-8"
+    )
+    told = knockout("check", "mine.toml", "--no-measure", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "a run counts as alive above" in told.stdout
+    assert "validation is small: " in told.stdout
+    assert "test is small: one text is more than the margin of 0.5 points" in told.stdout
+
+
+def test_dead_runs_are_named_when_a_study_ends_and_by_status(tmp_path: Path) -> None:
+    (tmp_path / "dead.toml").write_text(
+        'question = "q"\nvariants = ["heads_1"]\nseeds = 1\n[data]\nsource = "rotten_tomatoes"\n'
+        "max_length = 8\nvocabulary_size = 10\nsplit = [0.02, 0.1, 0.88]\n"
+        "[model]\nd_model = 16\nnum_layers = 1\n[train]\nepochs = 1\nlearning_rate = 1e-9\n",
+        encoding="utf-8",
+    )
+    ran = knockout("run", "dead.toml", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert f"results: {tmp_path / 'results' / 'dead'} (new)" in ran.stdout
+    line = "2 of the finished are dead, at chance level: baseline seed 0, heads_1 seed 0"
+    assert line in ran.stdout
+    assert line in knockout("status", "results/dead", cwd=tmp_path).stdout
+
+
+def test_a_misspelt_set_is_told_at_once(tmp_path: Path) -> None:
+    told = knockout("data", "rotten_tomatos", cwd=tmp_path)
+    assert told.returncode == 2
+    assert told.stderr.strip() == (
+        'knockout: rotten_tomatos: no such file, folder or set (did you mean "rotten_tomatoes"?)'
+    )
+
+
+def test_version(tmp_path: Path) -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", knockout("--version", cwd=tmp_path).stdout)

@@ -1,6 +1,7 @@
 """The command line. Each verb imports what it needs when it is called: `--help` and `list` load no torch."""
 
 import enum
+import importlib.metadata
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +11,19 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from knockout.console import change_text, err, out, plain, print_cost, print_design, print_facts
+from knockout.console import change_text, err, out, plain, print_cost, print_dead, print_design, print_facts
 from knockout.errors import UserError
 
 if TYPE_CHECKING:
     from knockout.job import DataRef
     from knockout.study import Study
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        out.print(importlib.metadata.version("knockout"))
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="knockout",
@@ -27,8 +35,8 @@ app = typer.Typer(
 
 FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
 
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file, such as ablations/quick.toml.")]
-StudyFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder, such as results/quick.")]
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file; `knockout init` writes a first one.")]
+StudyFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder, such as results/first_study.")]
 
 
 class Tokens(enum.StrEnum):
@@ -43,9 +51,17 @@ def main() -> None:
     """Run the command line: a user's fault is one account on standard error and exit code 2."""
     try:
         app()
-    except UserError as error:
+    except (UserError, PermissionError) as error:
         err.print(f"[red]knockout:[/red] {escape(str(error))}", soft_wrap=True)
         sys.exit(USER_FAULT)
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Ablation studies with paired seeds, corrected tests and verdicts that survive review."""
+    assert not version  # the callback has ended the program
 
 
 @app.command("list")
@@ -146,6 +162,8 @@ def run(
 
     again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
     read = read_study(study)
+    there = "" if (results / read.name / "design.json").exists() else " (new)"
+    out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
     if dry_run:
         todo = what_is_missing(read, results=results, only=only or (), retry=retry)
         for name in read.factors:
@@ -170,6 +188,7 @@ def run(
         err.print(f"[red]knockout:[/red] {escape(str(error))}; once mended, go on with: {again}", soft_wrap=True)
         raise typer.Exit(MISSING) from error
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
+    print_dead(ended.root, ended.totals.finished)
     if ended.signal:
         out.print(f"stopped; go on with: {again}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED + ended.signal)
@@ -188,7 +207,7 @@ def run(
 @app.command()
 def report(folder: StudyFolder) -> None:
     """Judge what a study has so far: the verdict table, report.html, report.md, figures and tables."""
-    from knockout.analysis import wording
+    from knockout.analysis import provenance, wording
     from knockout.analysis.report import write_report
 
     written = write_report(folder)
@@ -196,20 +215,23 @@ def report(folder: StudyFolder) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("variant", "changes"):
         table.add_column(column, overflow="fold")
-    for column in ("pairs", "failed", "accuracy %", "difference [95 % t]", "p (Holm)"):
+    for column in ("pairs", "failed runs", "accuracy %", "difference [95 % t]", "p (Holm)"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
+    late = provenance.exploratory(written.results)
     for c in written.contrasts:
+        marks = [c.label, *(["exploratory"] if c.variant in late else [])]
+        marks += ["normal theory only"] if c.normal_theory_only else []
         estimate = wording.signed(c.estimate.difference) if c.estimate else wording.DASH
         cells = (
             c.variant,
             wording.change(described, c.variant),
             f"{c.n_pairs}/{c.n_planned}",
-            str(c.failures),
+            f"{c.arm.failures} of {c.arm.runs}",
             wording.accuracy(c.arm),
             f"{estimate} {wording.interval(c.estimate)}",
             wording.p_text(c.p_holm),
-            c.label,
+            ", ".join(marks),
         )
         table.add_row(*map(escape, cells))
     out.print(table)
@@ -227,10 +249,13 @@ def pack(
 ) -> None:
     """Put all records of a study into one small file, which `run` and `report` accept as records."""
     from knockout.analysis.publish import pack_study
+    from knockout.ledger import read_design
 
     path = output or folder / "records.parquet"
     count, size = pack_study(folder, path)
-    out.print(f"{path}: {count} records, {size / 1000:.0f} kB", soft_wrap=True)
+    planned = len((read_design(folder) or {"runs": []})["runs"])
+    of = f" of {planned} planned runs" if planned else ""
+    out.print(f"{path}: {count} records{of}, {size / 1000:.0f} kB", soft_wrap=True)
 
 
 @app.command()
@@ -262,6 +287,7 @@ def status(folder: StudyFolder) -> None:
     found = totals(ledger, list(runs.values()))
     owner = coordinator(folder)
     out.print(f"{design['study']}: {found}")
+    print_dead(folder, found.finished)
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none at work'}")
     for run_id in running_ids(folder):
         told = read_progress(folder, run_id)
@@ -272,6 +298,10 @@ def status(folder: StudyFolder) -> None:
             else f"{run_id[:12]} (not of this study)"
         )
         out.print(f"running: {name}: {where}")
+    for name in design["described"]:
+        seeds = ", ".join(str(run.seed) for run in ledger.missing(list(runs.values())) if run.variant == name)
+        if seeds:
+            out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
     for line in ledger.damaged:
         out.print(f"damaged, and missing: {escape(line)}")
     for run_id, attempts in ledger.attempts.items():

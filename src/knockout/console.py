@@ -1,7 +1,9 @@
 """What the command line prints of a study, its cost and a data set. Plain when it is no terminal."""
 
+import math
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -20,6 +22,26 @@ err = Console(stderr=True, highlight=False)
 
 SHOWN_CLASSES = 20
 
+SMALL_SPLIT = 0.1
+"""Above the share of the commonest class: more than a model may be expected to gain at once."""
+
+UNKNOWN_SHARE = 0.2
+"""Of a validation split's tokens: more are a sign of a wrong way to cut texts into tokens."""
+
+
+def print_dead(root: Path, finished: int) -> None:
+    """Say how many finished runs did not leave chance level: results too, and ranked as failures."""
+    if not finished:
+        return
+    from knockout.analysis.load import load  # pandas: only where there is something to judge
+
+    runs = load(root).runs
+    dead = runs[runs["dead"]]
+    if len(dead):
+        names = ", ".join(f"{row.variant} seed {row.seed}" for row in list(dead.itertuples())[:5])
+        more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
+        out.print(f"{len(dead)} of the finished are dead, at chance level: {names}{more}", soft_wrap=True)
+
 
 def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any]") -> None:
     from knockout.sweep.coordinate import devices_of, workers_of
@@ -31,9 +53,10 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     found = estimate(study, data=ref, summary=summary, device=devices[0])
     out.print("[bold]What it will cost here[/bold]")
     runs = len(study.seeds) * len(study.factors)
+    time = describe(found.start_seconds + found.seconds / workers)
     evaluation = "" if found.evaluation_counted else ", evaluation not counted"
     out.print(
-        f"- about {describe(found.seconds / workers)} for {runs} runs with {workers} workers on {devices[0]} "
+        f"- about {time} for {runs} runs with {workers} workers on {devices[0]} "
         f"(measured on a few steps of every variant{evaluation}), {found.peak_bytes * workers / 1e9:.1f} GB of memory, "
         f"{found.disk_bytes / 1e6:.1f} MB of disk"
     )
@@ -52,8 +75,20 @@ def print_design(study: "Study", told: "Mapping[str, Any]") -> None:
     out.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)}")
     out.print(f"{k} variants and the baseline x {n} seeds = {n * (k + 1)} runs, in blocks of one seed")
     if told:
+        aside = told["splits"]["validation"]
+        p = max(aside["labels"]) / aside["count"]
+        bar = p + study.plan.dead_standard_errors * math.sqrt(p * (1 - p) / aside["count"])
+        text = 100 / told["splits"]["test"]["count"]
         sizes = ", ".join(f"{split} {value['count']}" for split, value in told["splits"].items())
         out.print(f"data: {escape(told['source'])} ({sizes}), {len(told['classes'])} classes, {told['tokens']} tokens")
+        out.print(
+            f"a run counts as alive above {100 * bar:.1f} % validation accuracy (always guessing gives"
+            f" {100 * p:.1f} %); one test text is {text:.2g} points"
+        )
+        if bar - p > SMALL_SPLIT:
+            out.print(f"[red]validation is small[/red]: {aside['count']} texts leave chance level that uncertain")
+        if text > study.plan.margin:
+            out.print(f"[red]test is small[/red]: one text is more than the margin of {study.plan.margin:g} points")
         for note in told["notes"]:
             out.print(f"  note: {escape(note)}")
         for reason, count in told["dropped"].items():
@@ -122,6 +157,9 @@ def print_facts(source: str, facts: "Facts") -> None:
         f"would cost {facts.padding_full:.0%} if every text were padded to max_length",
         soft_wrap=True,
     )
+    if splits["validation"].unknown > UNKNOWN_SHARE:
+        other = "char" if facts.tokens == "word" else "bpe"
+        out.print(f"[red]many tokens are unknown[/red]: try --tokens {other} (data.tokens in a study)")
     for note in facts.notes:
         out.print(f"note: {safe(note)}", soft_wrap=True)
     for reason, count in facts.dropped.items():

@@ -77,11 +77,12 @@ def load_toml(path: Path) -> tuple[dict[str, Any] | None, str, list[Fault]]:
 
 def _load_toml(path: Path, file: str) -> tuple[dict[str, Any] | None, str, list[Fault]]:
     if not path.is_file():
-        folder = path.parent
+        folder = path if path.is_dir() else path.parent
         others = sorted(p.name for p in folder.glob("*.toml")) if folder.is_dir() else []
         what = "is a folder" if path.is_dir() else "no such file"
         allowed = f"a TOML file; {folder} holds {', '.join(others) or 'none'}"
-        return None, "", [Fault(file=file, got=what, allowed=allowed, nearest=nearest(path.name, others))]
+        stem = nearest(path.stem, [Path(name).stem for name in others])  # ".toml" alone is no likeness
+        return None, "", [Fault(file=file, got=what, allowed=allowed, nearest=f"{stem}.toml" if stem else "")]
     if path.stat().st_size > MAX_FILE_BYTES:
         return (
             None,

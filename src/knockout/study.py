@@ -190,7 +190,7 @@ def read_study(path: Path) -> Study:
     found += trouble
     factors, trouble = _factors(trainer, recipe, raw.get("variants"), tables["variant"], file)
     found += trouble
-    claims, trouble = _claims(raw.get("claims", []), factors, file)
+    claims, trouble = _claims(raw.get("claims", []), factors, raw.get("variants"), file)
     found += trouble
     if found:
         raise StudyError(found)
@@ -227,13 +227,15 @@ def _name_faults(name: str, file: str) -> list[Fault]:
         got = f'the name "{name}" is reserved under results/'
         return [Fault(file=file, key="file name", got=got, allowed="any other name of a-z, 0-9 and _")]
     if not NAME.fullmatch(name) or name in DEVICE_FILES:
-        allowed = "1 to 64 of a-z, 0-9 and _, and no device's name"
+        allowed = "1 to 64 of a-z, 0-9 and _, and no name that Windows keeps for a device, such as con"
+        fitting = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")[:64]
         return [
             Fault(
                 file=file,
                 key="file name",
                 got=f"a study is named after its file, got {got_text(name)}",
                 allowed=allowed,
+                nearest=fitting if fitting not in DEVICE_FILES else "",
             )
         ]
     return []
@@ -370,9 +372,10 @@ def _factors(
     return factors, found
 
 
-def _claims(raw: object, factors: Mapping[str, Any], file: str) -> tuple[tuple[Claim, ...], list[Fault]]:
+def _claims(raw: object, factors: Mapping[str, Any], named: object, file: str) -> tuple[tuple[Claim, ...], list[Fault]]:
     if not isinstance(raw, list) or not all(isinstance(c, dict) for c in raw):
         return (), [Fault(file=file, key="claims", got=f"got {got_text(raw)}", allowed="tables, [[claims]]")]
+    named = named if isinstance(named, list) else []  # a name of these that is no variant is a fault already
     found: list[Fault] = []
     claims: list[Claim] = []
     for i, table in enumerate(raw, 1):
@@ -381,7 +384,7 @@ def _claims(raw: object, factors: Mapping[str, Any], file: str) -> tuple[tuple[C
         if claim is None:
             continue
         run = [n for n in factors if n != BASELINE]
-        if factors and claim.variant not in run:
+        if factors and claim.variant not in run and claim.variant not in named:
             got = f'on "{claim.variant}", which this study does not run'
             hint = nearest(claim.variant, run)
             found.append(Fault(file=file, key=f"claims {i}.variant", got=got, allowed=", ".join(run), nearest=hint))

@@ -110,3 +110,14 @@ def test_panels_are_the_same_bytes_and_never_interpret_labels(n: int) -> None:
     assert first == draw()
     assert r"$\frac{1}{$" in first
     assert "<metadata>" not in first
+
+
+def test_a_single_epoch_is_drawn_as_points_that_can_be_seen() -> None:
+    frame, middle = curves()
+    frame, middle = (table[table["x"] == table["x"].min()] for table in (frame, middle))
+    ax = draw_curves(
+        frame, middle, ax=Figure().subplots(), variant="a", baseline="base", colour="#0072B2", ceiling=None
+    )
+    drawn = [line for line in ax.lines if np.size(line.get_xdata())]
+    assert len(drawn) >= 3
+    assert {line.get_marker() for line in drawn} <= {"o", "x"}

@@ -245,6 +245,19 @@ def test_a_baseline_of_which_every_run_failed_is_said_without_a_number(build_stu
     assert not any("– %" in line for line in report.answer)
 
 
+def test_a_baseline_that_failed_once_is_described_by_the_runs_that_did_not(build_study: BuildStudy) -> None:
+    """The mean over two of three runs is not called one over three."""
+    root = build_study({"baseline": [300, "dead", 310], "heads_1": [301, 302, 303]})
+    report = write_report(root)
+    answer = " ".join(report.answer)
+    assert "76.25 ± 1.77 % accuracy over the 2 of 3 seeds that did not fail" in answer  # (75 + 77.5) / 2 of 400 texts
+    assert "76.25 ± 1.77 (n = 2)" in Page(html(report)).text
+    (contrast,) = report.contrasts
+    assert contrast.estimate is not None
+    assert contrast.estimate.n == 2
+    assert contrast.estimate.g_z is None
+
+
 def test_a_disk_that_refuses_leaves_the_old_report(build_study: BuildStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     root = build_study({"baseline": BASE, "heads_1": [*BASE]})
     first = contents(root, write_report(root))

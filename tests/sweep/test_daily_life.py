@@ -46,7 +46,7 @@ def test_two_machines_train_halves_and_one_reports_on_the_whole(toy: WriteToy, t
     run(study, "--only", "baseline", "--only", "up")
     packed = verb("pack", str(root_of(study)), "--output", str(tmp_path / "records_a.parquet"), cwd=tmp_path)
     assert packed.returncode == 0, packed.stderr
-    assert "6 records, " in packed.stdout
+    assert "6 records of 9 planned runs, " in packed.stdout
     one = numbers(study)
     shutil.rmtree(root_of(study))
 

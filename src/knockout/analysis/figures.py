@@ -85,16 +85,19 @@ def draw_curves(
 ) -> Axes:
     """One variant's runs, faint, under their median and quartiles; the baseline's in grey. Diverged runs end in x."""
     dashed = (0, (4, 1.5))
+    point = "o" if curves["x"].nunique() == 1 else "None"  # a line through one point would not be seen
     for name, tone, depth, line in ((variant, colour, 2, "-"), (baseline, BASELINE_COLOUR, 4, dashed)):
         middle = summaries[summaries["variant"] == name]
         ax.fill_between(
             middle["x"], middle["lower"], middle["upper"], color=tone, alpha=0.22, linewidth=0, zorder=depth
         )
         width = 1.6 if name == variant else 1.1
-        ax.plot(middle["x"], middle["median"], color=tone, linewidth=width, linestyle=line, zorder=depth + 1)
+        ax.plot(
+            middle["x"], middle["median"], color=tone, linewidth=width, linestyle=line, marker=point, zorder=depth + 1
+        )
     own = curves[curves["variant"] == variant]
     for _, run in own.groupby("seed"):
-        ax.plot(run["x"], run["value"], color=colour, linewidth=0.5, alpha=0.35, zorder=1)
+        ax.plot(run["x"], run["value"], color=colour, linewidth=0.5, alpha=0.35, marker=point, markersize=3, zorder=1)
         if run["status"].iloc[0] == "diverged":
             last = float(run["value"].iloc[-1])
             end = last if ceiling is None else min(last, ceiling)
@@ -149,6 +152,8 @@ def panels(
             )
             ax.set_ylim(low if floor_at_zero else low - pad, high + pad)
             ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+            if curves["x"].nunique() == 1:
+                ax.set_xlim(curves["x"].iloc[0] - 1, curves["x"].iloc[0] + 1)
             ax.tick_params(labelbottom=i + columns >= len(variants))
         figure.supylabel(y_label, fontsize=9.5)
         figure.supxlabel(x_label, fontsize=9.5)

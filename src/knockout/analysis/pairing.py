@@ -163,7 +163,7 @@ def estimate(pairs: Sequence[Pair], points: float) -> Estimate | None:
         high=None if high is None else high * points,
         sd=None if sd is None else sd * points,
         d_z=d_z,
-        g_z=None if d_z is None else d_z * _hedges(n - 1),
+        g_z=None if d_z is None or n < 3 else d_z * _hedges(n - 1),  # the factor is 0 at one degree of freedom
         d_av=float(d.mean()) / spread if spread > 0 else None,
         win_rate=float(np.mean((d > 0) + (d == 0) / 2)),
         correlation=float(np.corrcoef(a, b)[0, 1]) if n > 2 and a.std() > 0 and b.std() > 0 else None,

@@ -4,7 +4,7 @@ Effects are standardised: d_z = mean of the paired differences / their sd. Never
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -168,26 +168,31 @@ def sentences(view: Outlook) -> list[str]:
     told += [f"Undecidable by design: {case}." for case in view.undecidable]
     if view.n <= 2:
         return [*told, "Three seeds are the least for any verdict."]
+    shows = "equivalent" in {*alone.verdicts, *first.verdicts}
+    equal = f"equivalence within {in_points(plan.margin)} {'can' if shows else 'can hardly'} be shown"
     told.append(
-        f"At a planned sd of paired differences of {in_points(plan.planned_sd)}, a difference of {alone.detectable:.2g}"
-        f" points is found with a chance of {plan.power:.0%} by a contrast tested alone, of {first.detectable:.2g}"
-        f" points as the first of {view.k} under Holm."
+        f"If paired differences have an sd of {in_points(plan.planned_sd)}, as the plan assumes, differences of about"
+        f" {_range(alone.detectable, first.detectable, '.2g')} points are found with a chance of {plan.power:.0%}, and"
+        f" {equal}. Of two numbers the first is for a contrast tested alone, the second for the first of {view.k} under"
+        " Holm."
+        if view.k > 1
+        else f"If paired differences have an sd of {in_points(plan.planned_sd)}, as the plan assumes, a difference of"
+        f" {alone.detectable:.2g} points is found with a chance of {plan.power:.0%}, and {equal}."
     )
     told.append(
         f"A true difference of one margin ({in_points(plan.margin)}) is found with a chance of"
-        f" {first.chance_margin:.0%} to {alone.chance_margin:.0%}, of two margins {first.chance_two_margins:.0%} to"
-        f" {alone.chance_two_margins:.0%}; where there is none, equivalence is shown with a chance of"
-        f" {first.chance_equivalent:.0%} to {alone.chance_equivalent:.0%}."
+        f" {_range(alone.chance_margin, first.chance_margin, '.0%')}, of two margins"
+        f" {_range(alone.chance_two_margins, first.chance_two_margins, '.0%')}; where there is none, equivalence is"
+        f" shown with a chance of {_range(alone.chance_equivalent, first.chance_equivalent, '.0%')}."
     )
     told.append(
         f"For {plan.power:.0%}: {span(alone.seeds_difference, first.seeds_difference)} seeds to find a difference of"
         f" one margin, {span(alone.seeds_equivalence, first.seeds_equivalence)} seeds to show equivalence."
     )
     told.append(
-        f"If the sd comes out at just that, the verdicts within reach are: {', '.join(alone.verdicts)}; as the first"
-        f" of {view.k}: {', '.join(first.verdicts)}."
-        f" After a failed run: {', '.join(alone.verdicts_after_failure)}; as the first of {view.k}:"
-        f" {', '.join(first.verdicts_after_failure)}."
+        f"Verdicts within reach of every contrast, if the sd comes out at just that:"
+        f" {_lists(alone.verdicts, first.verdicts)}; of one in which a run failed:"
+        f" {_lists(alone.verdicts_after_failure, first.verdicts_after_failure)}."
     )
     if view.n < view.seeds_for_exact_floor:
         told.append(
@@ -195,6 +200,16 @@ def sentences(view: Outlook) -> list[str]:
             f" {contrasts} (its smallest p at {view.n} is {view.exact_floor:.3g})."
         )
     return told
+
+
+def _range(alone: float, first: float, form: str) -> str:
+    one, other = format(alone, form), format(first, form)
+    return one if one == other else f"{one} to {other}"
+
+
+def _lists(alone: Sequence[str], first: Sequence[str]) -> str:
+    one, other = ", ".join(alone), ", ".join(first)
+    return one if one == other else f"{one} (as the first under Holm: {other})"
 
 
 def in_points(value: float) -> str:

@@ -1,5 +1,6 @@
 """Words for numbers: the sentences of a report, each computed from a verdict."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,10 +40,11 @@ def interval(estimate: Estimate | None) -> str:
 
 
 def accuracy(arm: Arm) -> str:
-    """Mean and sd in points over the runs that did not fail."""
+    """Mean and sd in points over the runs that did not fail, whose number is said where some did."""
     if arm.accuracy is None:
         return DASH
-    return number(arm.accuracy) + (f" ± {number(arm.accuracy_sd)}" if arm.accuracy_sd is not None else "")
+    alive = f" (n = {arm.runs - arm.failures})" if arm.failures else ""
+    return number(arm.accuracy) + (f" ± {number(arm.accuracy_sd)}" if arm.accuracy_sd is not None else "") + alive
 
 
 def change(described: Mapping[str, Any], variant: str) -> str:
@@ -116,7 +118,10 @@ def answer(results: Results, contrasts: Sequence[Contrast]) -> list[str]:
     done = int(results.runs["status"].isin(["finished", "diverged"]).sum())
     if done < len(results.runs):
         told.append(f"The study is not complete: {done:,} of {plural(len(results.runs), 'run')} came to a result.")
-    base = f"the baseline ({accuracy(first.baseline)} % accuracy over {plural(first.baseline.runs, 'seed')})"
+    mean = accuracy(dataclasses.replace(first.baseline, failures=0))
+    alive = first.baseline.runs - first.baseline.failures
+    over = f"the {alive} of {first.baseline.runs} seeds that did not fail"
+    base = f"the baseline ({mean} % accuracy over {over if first.baseline.failures else plural(alive, 'seed')})"
     if first.baseline.accuracy is None:  # none of its runs finished alive
         base = "the baseline"
     by: dict[str, list[Contrast]] = {}
@@ -200,7 +205,7 @@ def _verdict(contrast: Contrast) -> str:
         there = f"{contrast.n_pairs} of {contrast.n_planned} pairs"
         return f"{name} is inconclusive: {there} have both results, and nothing is tested until all have.{so_far}"
     if contrast.verdict == "undecidable by design":
-        seen = f" The difference seen is {_size(estimate)}." if estimate is not None else ""
+        seen = "" if estimate is None or contrast.failures else f" The difference seen is {_size(estimate)}."
         return f"{name} is undecidable by design: {contrast.reason}.{seen}"
     if contrast.test == "worst_rank":
         if contrast.verdict == "inconclusive":

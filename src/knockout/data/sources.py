@@ -3,6 +3,7 @@
 Everything that is ignored is named in the notes of a corpus.
 """
 
+import difflib
 import importlib.metadata
 import os
 import re
@@ -189,6 +190,9 @@ def _tables(read: Mapping[str, Rows], spec: DataSpec, notes: list[str]) -> Table
 
 
 def _hub_tables(spec: DataSpec) -> Tables:
+    hint = difflib.get_close_matches(spec.source, [EMBEDDED, *HUB_NAMES], n=1, cutoff=0.8)
+    if hint and spec.source not in HUB_NAMES:
+        raise DataError(f'{spec.source}: no such file, folder or set (did you mean "{hint[0]}"?)')
     name, _, configuration = HUB_NAMES.get(spec.source, spec.source).partition(":")
     if Path(name).exists():  # `datasets` would read this folder instead of the hub
         raise DataError(f"{spec.source}: {name} is also a folder here; name it as ./{name}, or move it")

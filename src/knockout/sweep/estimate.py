@@ -34,6 +34,8 @@ class Pace:
 
     steps: int = 0
     seconds_per_step: float = 0.0
+    seconds_before: float = 0.0
+    """from the start of the run to the end of its first step"""
     trouble: str = ""
 
 
@@ -42,6 +44,8 @@ class Estimate:
     """What all runs of a study would cost on this machine."""
 
     paces: Mapping[str, Pace]
+    start_seconds: float
+    """until the first worker has done its first steps: what it loads"""
     seconds: float
     """of all runs together, before they are divided among workers"""
     evaluation_counted: bool
@@ -58,24 +62,31 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
     executor = ProcessPoolExecutor(max_workers=1, context=get_context("loky"), env=variables)
     paces: dict[str, Pace] = {}
     peak = 0
+    began = time.perf_counter()
+    start = 0.0
+    first = next(iter(study.factors))
     try:
-        for name, factors in study.factors.items():
-            arguments = (study.trainer.path, name, factors, study.recipe, seed, data, device, study.run.threads, share)
+        for name in (first, *study.factors):  # the first call of a worker loads what later ones find there
+            about = (study.trainer.path, name, study.factors[name], study.recipe, seed, data, device)
             try:
-                paces[name], used = executor.submit(_measure, arguments).result()
-                peak = max(peak, used)
+                paces[name], used = executor.submit(_measure, (*about, study.run.threads, share)).result()
             except BrokenProcessPool:
                 paces[name] = Pace(trouble="its worker died")
                 break
+            peak = max(peak, used)
+            if not start:
+                start = time.perf_counter() - began
     finally:
         executor.shutdown(wait=True, kill_workers=True)
     extra = _evaluation(study, summary)
-    seconds = len(study.seeds) * sum(p.steps * p.seconds_per_step for p in paces.values()) * (1 + extra)
+    training = sum(p.steps * p.seconds_per_step for p in paces.values()) * (1 + extra)
+    seconds = len(study.seeds) * (training + sum(p.seconds_before for p in paces.values()))
     steps = max(p.steps for p in paces.values())
     test = summary.get("splits", {}).get("test", {}).get("count", 0)
     record = FILES * BLOCK_BYTES + BYTES_PER_STEP * steps + BYTES_PER_PREDICTION * test
     return Estimate(
         paces=paces,
+        start_seconds=start,
         seconds=seconds,
         evaluation_counted=extra > 0,
         peak_bytes=peak,
@@ -95,6 +106,7 @@ def _evaluation(study: Study, summary: Mapping[str, Any]) -> float:
 
 def _measure(arguments: Sequence[Any]) -> tuple[Pace, int]:
     trainer, variant, factors, recipe, seed, data, device, threads, share = arguments
+    entered = time.perf_counter()
     marks: list[float] = []
     total = 0
 
@@ -121,4 +133,5 @@ def _measure(arguments: Sequence[Any]) -> tuple[Pace, int]:
     if len(marks) < 2:
         return Pace(steps=total or 1, trouble="" if marks else "it never calls job.progress"), used
     first = min(WARM_STEPS, len(marks) - 2)
-    return Pace(steps=total, seconds_per_step=(marks[-1] - marks[first]) / (len(marks) - 1 - first)), used
+    pace = (marks[-1] - marks[first]) / (len(marks) - 1 - first)
+    return Pace(steps=total, seconds_per_step=pace, seconds_before=marks[0] - entered), used
