@@ -289,7 +289,10 @@ def status(folder: StudyFolder) -> None:
     out.print(f"{design['study']}: {found}")
     print_dead(folder, found.finished)
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none at work'}")
-    for run_id in running_ids(folder):
+    running = running_ids(folder)
+    if running and owner is None:
+        out.print("its workers still train; a new `run` takes them over, and without one they end in some seconds")
+    for run_id in running:
         told = read_progress(folder, run_id)
         where = "starting" if told is None else f"step {told.step}/{told.steps}, loss {told.loss:.3f}"
         name = (
