@@ -1,6 +1,5 @@
 """Packed records stand for the folders that they were made of, in a report and in a run."""
 
-import dataclasses
 import math
 import shutil
 from pathlib import Path
@@ -143,4 +142,3 @@ def test_a_full_disk_leaves_the_old_pack(build_study: BuildStudy, monkeypatch: p
         pack_all(root, path)
     assert path.read_bytes() == before
     assert [p.name for p in root.glob(".records*")] == []
-    assert dataclasses.is_dataclass(read_ledger(root))

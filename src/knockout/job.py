@@ -7,7 +7,8 @@ A trainer is a function `train(job: Job) -> list[Outcome]` in a module that also
 - optionally `Recipe` (a frozen dataclass of what all runs share), `VARIANTS` (name -> Factors), `PAPERS`
   (factor -> source) and `faults(factors, recipe)` (factor -> why a combination cannot be built).
 
-It calls `job.progress` at every step, which raises `Stopped` when the run has to end without a record.
+It calls `job.progress` at every step, or every few where steps run on a device that is not waited for; this raises
+`Stopped` when the run has to end without a record.
 """
 
 from collections.abc import Callable
@@ -66,7 +67,7 @@ class Job:
     device: str  # "cpu", "cuda", "cuda:1", "mps"
     threads: int
     progress: Callable[[int, int, float], None]
-    """`progress(step, steps, loss)`: called once per optimiser step; may raise `Stopped` or `TimedOut`."""
+    """`progress(step, steps, loss)`: called as training goes on; may raise `Stopped` or `TimedOut`."""
     log: Callable[[str], None]
 
 

@@ -256,8 +256,7 @@ def test_post_norm_ends_normalised_and_pre_norm_has_a_norm_for_that() -> None:
 # warmup
 
 
-def test_no_warmup_keeps_the_decay(batch: Batch) -> None:
-    assert batch is not None
+def test_no_warmup_keeps_the_decay() -> None:
     steps, peak = 200, 1e-3
     with_warmup = [learning_rate(s, steps=steps, warmup=BASELINE.warmup, peak=peak) for s in range(1, steps + 1)]
     without = [

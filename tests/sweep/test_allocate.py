@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import optuna
 import pytest
 
 from knockout.ledger import read_ledger
@@ -64,7 +63,7 @@ def test_the_study_mirrors_the_ledger_and_is_rebuilt_when_lost(toy: WriteToy) ->
     assert mirrored(open_allocation(study)) == expected(study)
 
 
-def test_a_torn_tail_at_every_byte_is_repaired(toy: WriteToy, tmp_path: Path) -> None:
+def test_a_torn_tail_at_every_byte_is_repaired(toy: WriteToy) -> None:
     study = toy(variants=("up",), seeds=1)
     run(study)
     journal = root_of(study) / JOURNAL
@@ -76,7 +75,6 @@ def test_a_torn_tail_at_every_byte_is_repaired(toy: WriteToy, tmp_path: Path) ->
         assert mirrored(open_allocation(study)) == want, end
         assert mirrored(open_allocation(study)) == want, end
     assert any(p.name.startswith(f"{JOURNAL}.torn-") for p in root_of(study).iterdir())
-    assert tmp_path.exists()
 
 
 def test_a_lost_line_does_not_shift_results_to_other_cells(toy: WriteToy) -> None:
@@ -144,4 +142,3 @@ def test_no_tail_no_repair(tmp_path: Path) -> None:
     path.write_bytes(b'{"a": 1}\n{"b"')
     assert repair_tail(path) == b'{"b"'
     assert path.read_bytes() == b'{"a": 1}\n'
-    assert optuna.__version__
