@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from knockout.data.batches import Data, Split, evaluation_batches, load, training_batches
 from knockout.job import Curve, Epoch, Job, Outcome, Predictions
@@ -59,8 +59,9 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
         device
     )
     initialise(model, seed=seed)
+    parameters, vector = _as_one_vector(model)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=device.type != "mps"
+        [vector], lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=device.type != "mps"
     )
     steps_per_epoch = math.ceil(data.train.count / recipe.batch_size)
     steps = steps_per_epoch * recipe.epochs
@@ -87,7 +88,7 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
                 "eval_seconds": eval_seconds,
                 "tokens": tokens,
                 "steps": len(curve.loss),
-                "parameters": sum(p.numel() for p in model.parameters()),
+                "parameters": vector.numel(),
                 "peak_bytes": _peak_bytes(device),
             },
         )
@@ -98,16 +99,13 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
         for batch in training_batches(data.train.lengths, batch_size=recipe.batch_size, seed=seed, epoch=epoch):
             step += 1
             rate = learning_rate(step, steps=steps, warmup=factors.warmup, peak=recipe.learning_rate)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+            optimizer.param_groups[0]["lr"] = rate
             longest = int(data.train.lengths[batch].max())
             ids, mask, labels = data.train.batch(torch.from_numpy(batch).to(device), longest)
             loss = F.cross_entropy(model(ids, mask), labels)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-            norm = torch.nn.utils.clip_grad_norm_(
-                model.parameters(), factors.clip_norm or math.inf
-            )  # factor: clip_norm
+            gradients = torch.autograd.grad(loss, parameters)
+            vector.grad = torch.cat([gradient.flatten() for gradient in gradients])
+            norm = torch.nn.utils.clip_grad_norm_([vector], factors.clip_norm or math.inf)  # factor: clip_norm
             optimizer.step()
             tokens += int(data.train.lengths[batch].sum())
             curve.learning_rate.append(rate)
@@ -149,6 +147,19 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
     return outcome("finished", "", predictions, metrics)
 
 
+def _as_one_vector(model: Encoder) -> tuple[list[nn.Parameter], nn.Parameter]:
+    """The parameters of a model, which are views of one vector from now on, and that vector.
+
+    Clipping and AdamW are then a few kernels for all parameters together, not a dozen for each.
+    """
+    parameters = list(model.parameters())
+    vector = nn.Parameter(torch.cat([parameter.detach().flatten() for parameter in parameters]))
+    views = torch.split(vector.detach(), [parameter.numel() for parameter in parameters])
+    for parameter, view in zip(parameters, views, strict=True):
+        parameter.data = view.view_as(parameter)
+    return parameters, vector
+
+
 @torch.no_grad()
 def evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
     """The sum of the loss over a split (nats) and its predictions, in the order of the data. No dropout, no draw."""
@@ -161,7 +172,7 @@ def evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
         ids, mask, labels = split.batch(index, int(split.lengths[batch].max()))
         logits = model(ids, mask)  # (B, C)
         predicted[index] = logits.argmax(-1)
-        log_probability[index] = F.log_softmax(logits.float(), -1).gather(1, labels[:, None])[:, 0]
+        log_probability[index] = F.log_softmax(logits, -1).gather(1, labels[:, None])[:, 0]
     told = Predictions(
         label=split.labels.tolist(), predicted=predicted.tolist(), log_probability=log_probability.tolist()
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-VERSION = 1
+VERSION = 2
 
 BASELINE = "baseline"
 
@@ -48,7 +48,7 @@ class Recipe:
     learning_rate: float = field(default=1e-3, metadata={"gt": 0.0, "le": 10.0})  # the peak
     weight_decay: float = field(default=0.01, metadata={"ge": 0.0, "lt": 1.0})
     weights: Literal["last", "best_validation"] = "last"  # which weights the test set is read with
-    precision: Literal["float32"] = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"  # of products and activations; weights are float32
 
 
 VARIANTS: Mapping[str, Factors] = MappingProxyType(

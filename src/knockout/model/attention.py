@@ -2,8 +2,16 @@
 
 from typing import Literal
 
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from knockout.model.kernels import attention, linear
+
+
+class Linear(nn.Linear):
+    """A linear map with a bias, by the fastest kernel for the device."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
 
 
 class Attention(nn.Module):
@@ -12,14 +20,12 @@ class Attention(nn.Module):
     def __init__(self, d_model: int, *, num_heads: int, scale: Literal["sqrt_dk", "none"]) -> None:
         super().__init__()
         self.num_heads = num_heads  # factor: num_heads
-        self.scale = None if scale == "sqrt_dk" else 1.0  # factor: scale. None is 1 / sqrt(d_k)
-        self.qkv = nn.Linear(d_model, 3 * d_model)
-        self.out = nn.Linear(d_model, d_model)
+        self.scale = (d_model // num_heads) ** -0.5 if scale == "sqrt_dk" else 1.0  # factor: scale
+        self.qkv = Linear(d_model, 3 * d_model)
+        self.out = Linear(d_model, d_model)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, T, D) -> (B, T, D); `mask` (B, 1, 1, T) is True where a key may be looked at."""
-        B, T, D = x.shape
-        q, k, v = self.qkv(x).view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)  # each (B, H, T, K)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
-        out: Tensor = self.out(y.transpose(1, 2).reshape(B, T, D))
+        """(B, T, D) -> (B, T, D); `mask` (B, T) is True where a key may be looked at."""
+        y = attention(self.qkv(x), mask, num_heads=self.num_heads, scale=self.scale)
+        out: Tensor = self.out(y)
         return out

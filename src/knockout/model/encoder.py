@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from knockout.model.attention import Attention
+from knockout.model.attention import Attention, Linear
 from knockout.model.pooling import pool
 from knockout.model.positions import Positions
 from knockout.streams import generator
@@ -42,8 +42,8 @@ class Dropout(nn.Module):
         assert self.generator is not None, "start() comes before the first step"
         words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
         bits = words.random_(-(2**63), None, generator=self.generator).view(torch.int16)  # uniform on -32768..32767
-        keep = bits[: x.numel()].view(x.shape) >= self.dropped - 32768
-        return x * keep * (65536 / (65536 - self.dropped))
+        factor = torch.ge(bits[: x.numel()].view(x.shape), self.dropped - 32768, out=torch.empty_like(x))
+        return x * factor.mul_(65536 / (65536 - self.dropped))
 
 
 class Layer(nn.Module):
@@ -55,9 +55,9 @@ class Layer(nn.Module):
         self.attention = Attention(D, num_heads=factors.num_heads, scale=factors.scale)
         self.attention_norm = nn.LayerNorm(D)
         self.attention_dropout = Dropout(factors.dropout)
-        self.ffn_in = nn.Linear(D, recipe.d_ff)
+        self.ffn_in = Linear(D, recipe.d_ff)
         self.activation = nn.ReLU() if factors.activation == "relu" else nn.GELU()  # factor: activation
-        self.ffn_out = nn.Linear(recipe.d_ff, D)
+        self.ffn_out = Linear(recipe.d_ff, D)
         self.ffn_norm = nn.LayerNorm(D)
         self.ffn_dropout = Dropout(factors.dropout)
         self.pre_norm = factors.norm == "pre"
@@ -84,6 +84,7 @@ class Encoder(nn.Module):
         super().__init__()
         D = recipe.d_model
         self.factors = factors
+        self.precision = recipe.precision
         self.embedding = nn.Embedding(vocabulary, D, padding_idx=0)
         # factor: pooling. [CLS] is a token of its own, before the first word (Devlin et al. 2019, 3).
         self.cls = nn.Parameter(torch.empty(1, 1, D)) if factors.pooling == "cls" else None
@@ -92,7 +93,7 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Layer(factors, recipe) for _ in range(recipe.num_layers))
         # factor: norm. Pre-LN leaves the sum of all layers unnormalised, so it ends in a norm; Post-LN has one already.
         self.final_norm = nn.LayerNorm(D) if factors.norm == "pre" else nn.Identity()
-        self.classifier = nn.Linear(D, classes)
+        self.classifier = Linear(D, classes)
 
     def states(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The final states (B, T, D) of all tokens, [CLS] among them where there is one, and their mask (B, T)."""
@@ -101,15 +102,16 @@ class Encoder(nn.Module):
             x = torch.cat((self.cls.expand(len(x), -1, -1) * math.sqrt(x.shape[-1]), x), dim=1)
             mask = torch.cat((mask.new_ones(len(mask), 1), mask), dim=1)
         x = self.embedding_dropout(self.positions(x))
-        keys = mask[:, None, None, :] if self.factors.attention_mask else None  # factor: attention_mask
+        keys = mask if self.factors.attention_mask else None  # factor: attention_mask
         for layer in self.layers:
             x = layer(x, keys)
         return self.final_norm(x), mask
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        x, mask = self.states(ids, mask)
-        logits: Tensor = self.classifier(pool(x, mask, kind=self.factors.pooling, masked=self.factors.pooling_mask))
-        return logits
+        with torch.autocast(ids.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            x, mask = self.states(ids, mask)
+            logits: Tensor = self.classifier(pool(x, mask, kind=self.factors.pooling, masked=self.factors.pooling_mask))
+        return logits.float()
 
 
 def initialise(model: Encoder, *, seed: int) -> None:

@@ -17,6 +17,14 @@ from knockout.sweep.work import Answer, Task, start_worker, work
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
+"""Has glibc keep what is freed for the next step, where it would give it back to the system and fault it in again."""
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """The environment variables of a worker: so many threads in every library, and memory that is kept."""
+    return {name: str(threads) for name in THREAD_VARIABLES} | KEEP_MEMORY | {"TOKENIZERS_PARALLELISM": "false"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Broken:
@@ -46,7 +54,7 @@ class Pool:
                 context=get_context("loky"),
                 initializer=start_worker,
                 initargs=(self.owner, self.root),
-                env={name: str(self.threads) for name in THREAD_VARIABLES} | {"TOKENIZERS_PARALLELISM": "false"},
+                env=worker_environment(self.threads),
             )
         try:
             self.flying[self.executor.submit(work, task)] = task
