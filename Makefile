@@ -38,7 +38,11 @@ $(VENV)/ready-dev: $(VENV)/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-bench: $(VENV)/ready-dev  ## ratios within one run, into results/benchmarks/
+$(VENV)/ready-bench: $(VENV)/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	touch $@
+
+bench: $(VENV)/ready-bench  ## ratios within one run, into results/benchmarks/
 	$(BIN)/python -m benchmarks
 
 publish: $(VENV)/ready  ## commit the report of a complete study, with packed records, under results/reference/

@@ -1,9 +1,11 @@
-"""`python -m benchmarks`: run every benchmark once and write `results/benchmarks/<machine>.{json,md}`.
+"""`python -m benchmarks [NAME ...]`: run the benchmarks and write `results/benchmarks/<machine>.{json,md}`.
 
-Figures are ratios of times that were taken in the same minute of the same process or machine; absolute times of a
-shared machine mean little, and stand beside the ratios only to tell what they are made of.
+Figures are ratios of times that were taken in the same minutes on the same machine; absolute times of a shared machine
+mean little, and stand beside the ratios only to tell what they are made of. With names (of functions, such as
+`training`) only these run, and nothing is written.
 """
 
+import importlib.metadata
 import json
 import os
 import platform
@@ -12,132 +14,75 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[1]
+from benchmarks.figure import Figure
+from benchmarks.studies import REPOSITORY, evaluation, overhead_per_run, start_up, whole_study
+from benchmarks.tokenising import tokenising
+from benchmarks.training import training
 
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """One figure: `value` is what the bar speaks of, `parts` what it was computed from (seconds, unless said)."""
-
-    what: str
-    value: float
-    unit: str
-    parts: dict[str, float]
-
-
-def overhead_per_run(folder: Path) -> Figure:
-    """Milliseconds of coordinator, ledger and Optuna for a run that trains nothing: the slope from 20 to 220 runs."""
-    seconds = {}
-    for seeds in (10, 110):  # of two variants
-        study = folder / f"idle_{seeds}.toml"
-        study.write_text(
-            f'question = "idle?"\ntrainer = "toy_trainer:train"\nvariants = ["up"]\nseeds = {seeds}\n', encoding="utf-8"
-        )
-        seconds[seeds] = _timed("run", str(study), "--results", str(folder / "results"), "--workers", "1")
-    return Figure(
-        what="overhead of one run, one worker",
-        value=1000 * (seconds[110] - seconds[10]) / 200,
-        unit="ms",
-        parts={f"{2 * seeds} runs": value for seeds, value in seconds.items()},
-    )
-
-
-def whole_study(folder: Path) -> Figure:
-    """A whole study's time over the sum of its runs' own training and evaluation, divided by the workers."""
-    study = folder / "whole.toml"
-    text = (REPOSITORY / "ablations" / "smoke.toml").read_text(encoding="utf-8")
-    plan = REPOSITORY / "analysis" / "plan.toml"
-    study.write_text(
-        text.replace("../analysis/plan.toml", str(plan)).replace("epochs = 2", "epochs = 6"), encoding="utf-8"
-    )
-    _timed("check", str(study))  # prepares the data, which happens once and not for each study
-    wall = _timed("run", str(study), "--results", str(folder / "results"), "--workers", "2")
-    outcomes = (folder / "results" / "whole" / "runs").glob("*/outcome.json")
-    costs = [json.loads(path.read_text(encoding="utf-8"))["costs"] for path in outcomes]
-    runs = sum(c["train_seconds"] + c["eval_seconds"] for c in costs)
-    return Figure(
-        what="a study of 12 short runs / (its runs / 2 workers)",
-        value=wall / (runs / 2),
-        unit="ratio",
-        parts={"whole study": wall, "sum of runs": runs},
-    )
-
-
-def evaluation(folder: Path) -> Figure:
-    """Examples a second in evaluation over examples a second in training, in one process."""
-    from knockout.data.batches import load
-    from knockout.data.prepare import prepare
-    from knockout.job import DataSpec, Job
-    from knockout.train import train
-    from knockout.variants import VARIANTS, Recipe
-
-    assert folder.is_dir()
-    ref = prepare(DataSpec(source="rotten_tomatoes")).ref
-    job = Job(
-        variant="baseline",
-        factors=VARIANTS["baseline"],
-        recipe=Recipe(epochs=2),
-        seeds=(0,),
-        run_ids=("bench",),
-        data=ref,
-        device="cpu",
-        threads=1,
-        progress=lambda _step, _steps, _loss: None,
-        log=lambda _line: None,
-    )
-    train(job)
-    (outcome,) = train(job)
-    data = load(ref.path, "cpu")
-    trained = 2 * data.train.count / outcome.costs["train_seconds"]
-    evaluated = (2 * data.validation.count + data.test.count) / outcome.costs["eval_seconds"]
-    return Figure(
-        what="evaluation / training, examples a second, d64 L2",
-        value=evaluated / trained,
-        unit="ratio",
-        parts={"training, examples/s": trained, "evaluation, examples/s": evaluated},
-    )
-
-
-def start_up(folder: Path) -> Figure:
-    """The time of `knockout list` over that of a Python that imports typer and rich alone."""
-    assert folder.is_dir()
-    listed = min(_timed("list") for _ in range(5))
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import typer, rich.table, rich.console"], check=True)
-    bare = time.perf_counter() - started
-    return Figure(what="knockout list / importing typer and rich", value=listed / bare, unit="ratio",
-                  parts={"list": listed, "bare": bare})  # fmt: skip
-
-
-def _timed(*arguments: str) -> float:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "tests" / "trainers")}
-    started = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "knockout", *arguments], check=True, env=environment, stdout=subprocess.DEVNULL
-    )
-    return time.perf_counter() - started
+BENCHMARKS: tuple[Callable[[Path], list[Figure]], ...] = (
+    training, whole_study, evaluation, tokenising, overhead_per_run, start_up,
+)  # fmt: skip
+PACKAGES = ("torch", "numpy", "optuna", "tokenizers", "transformers")
 
 
 def main() -> None:
-    """Run all and write the figures."""
-    with tempfile.TemporaryDirectory() as folder:
-        figures = [benchmark(Path(folder)) for benchmark in (overhead_per_run, whole_study, evaluation, start_up)]
-    machine = re.sub(r"[^a-z0-9]+", "-", f"{platform.system()}-{platform.machine()}-{os.cpu_count()}-cores".lower())
-    target = REPOSITORY / "results" / "benchmarks"
-    target.mkdir(parents=True, exist_ok=True)
-    rows = [f"| {f.what} | {f.value:.3g} {f.unit} | {_parts(f)} |" for f in figures]
-    table = "\n".join(("| what | figure | made of |", "|---|---|---|", *rows))
-    (target / f"{machine}.md").write_text(f"# Benchmarks on {machine}\n\n{table}\n", encoding="utf-8")
-    told = json.dumps([asdict(f) for f in figures], indent=1)
-    (target / f"{machine}.json").write_text(told + "\n", encoding="utf-8")
-    print(table)
+    """Run what was asked for, print it, and write it where all was run."""
+    chosen = [b for b in BENCHMARKS if b.__name__ in sys.argv[1:]] or list(BENCHMARKS)
+    started = time.perf_counter()
+    figures: list[Figure] = []
+    for benchmark in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            figures += benchmark(Path(folder))
+        print(f"{benchmark.__name__}: done after {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+    facts = {
+        "machine": re.sub(r"[^a-z0-9]+", "-", f"{platform.system()} {_processor()} {os.cpu_count()} cores".lower()),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads of each process": 1,
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in PACKAGES},
+        "commit": _git("rev-parse", "HEAD") + ("+" if _git("status", "--porcelain", "src", "benchmarks") else ""),
+        "date": time.strftime("%Y-%m-%d"),
+        "seconds": round(time.perf_counter() - started),
+    }
+    page = _page(figures, facts)
+    print(page)
+    if len(chosen) == len(BENCHMARKS):
+        target = REPOSITORY / "results" / "benchmarks"
+        target.mkdir(parents=True, exist_ok=True)
+        (target / f"{facts['machine']}.md").write_text(page, encoding="utf-8")
+        told = {"facts": facts, "figures": [{**asdict(f), "met": f.met} for f in figures]}
+        (target / f"{facts['machine']}.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
-def _parts(figure: Figure) -> str:
-    return ", ".join(f"{name}: {value:.4g}" for name, value in figure.parts.items())
+def _page(figures: list[Figure], facts: Mapping[str, object]) -> str:
+    lines = [f"# Benchmarks on {facts['machine']}", "", "Written by `make bench`. Times are in seconds.", ""]
+    lines += ["| what | figure | bar | met | made of |", "|---|---|---|---|---|"]
+    for f in figures:
+        bar = "" if f.bar is None else f"{'>=' if f.least else '<='} {f.bar:g} {f.unit}".rstrip()
+        met = {None: "", True: "yes", False: "**no**"}[f.met]
+        parts = ", ".join(f"{name}: {value:.4g}" for name, value in f.parts.items())
+        lines.append(f"| {f.what} | {f'{f.value:.3g} {f.unit}'.rstrip()} | {bar} | {met} | {parts} |")
+    lines += ["", *(f"- {name}: {value}" for name, value in facts.items() if name != "machine"), ""]
+    return "\n".join(lines)
+
+
+def _processor() -> str:
+    """The name that the processor gives itself."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -33,12 +33,11 @@ def print_dead(root: Path, finished: int) -> None:
     """Say how many finished runs did not leave chance level: results too, and ranked as failures."""
     if not finished:
         return
-    from knockout.analysis.load import load  # pandas: only where there is something to judge
+    from knockout.analysis.load import dead_runs  # pandas: only where there is something to judge
 
-    runs = load(root).runs
-    dead = runs[runs["dead"]]
-    if len(dead):
-        names = ", ".join(f"{row.variant} seed {row.seed}" for row in list(dead.itertuples())[:5])
+    dead = dead_runs(root)
+    if dead:
+        names = ", ".join(f"{variant} seed {seed}" for variant, seed in dead[:5])
         more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
         out.print(f"{len(dead)} of the finished are dead, at chance level: {names}{more}", soft_wrap=True)
 

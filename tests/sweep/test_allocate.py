@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from knockout.ledger import read_ledger
 from knockout.study import design, read_study
@@ -99,13 +102,20 @@ def test_a_journal_that_cannot_be_read_is_kept_and_made_again(toy: WriteToy, gar
     assert [p.read_bytes()[: len(garbage)] for p in kept] == [garbage]
 
 
-def test_stale_locks_of_the_journal_are_removed(toy: WriteToy) -> None:
+def test_a_lock_that_optuna_would_wait_for_holds_nothing_up(toy: WriteToy) -> None:
     study = toy(seeds=1)
     run(study)
-    (root_of(study) / f"{JOURNAL}.lock").touch()
-    assert len(mirrored(open_allocation(study))) == 3
     (root_of(study) / f"{JOURNAL}.lock").symlink_to("nowhere")
     assert len(mirrored(open_allocation(study))) == 3
+
+
+def test_optuna_itself_can_read_the_journal(toy: WriteToy) -> None:
+    study = toy(seeds=1)
+    run(study)
+    storage = JournalStorage(JournalFileBackend(str(root_of(study) / JOURNAL)))
+    (name,) = optuna.get_all_study_names(storage)
+    trials = optuna.load_study(study_name=name, storage=storage).get_trials()
+    assert [t.user_attrs["status"] for t in trials] == ["finished"] * 3
 
 
 def test_trials_of_a_coordinator_that_died_are_closed(toy: WriteToy) -> None:

@@ -121,6 +121,22 @@ def load(root: Path) -> Results:
     )
 
 
+def dead_runs(root: Path) -> list[tuple[str, int]]:
+    """Variant and seed of every finished run that is dead, from its counts alone: for a line while a study goes on.
+
+    Raises `ValueError` where the design is not readable. What `load` checks besides is not checked here.
+    """
+    design = read_design(root)
+    if design is None:
+        return []
+    errors = design["now"]["plan"]["dead_standard_errors"]
+    labels = {name: [int(c) for c in split["labels"]] for name, split in design["data"].get("splits", {}).items()}
+    records = read_ledger(root).records
+    planned = [run for run in design["runs"] if run["id"] in records and records[run["id"]].status == "finished"]
+    rows = [(run, {"status": "finished"} | _metrics(records[run["id"]])) for run in planned]
+    return [(run["variant"], run["seed"]) for run, row in rows if _dead(row, labels, standard_errors=errors)]
+
+
 def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
     """Curves on one grid: where one is packed and so thinned, all are."""
     thinned = any(record.packed is not None for record in records.values())
@@ -220,13 +236,19 @@ def _result(record: Record, told: _Predictions | None) -> dict[str, Any]:
         row["steps"] = record.table("curve").num_rows
     if record.status != "finished":
         return row
+    row |= _metrics(record)
+    row["final_loss"] = record.final_loss()
+    row["predictions_sha256"] = None if told is None else told.predicted_sha256
+    return row
+
+
+def _metrics(record: Record) -> dict[str, Any]:
+    row: dict[str, Any] = {}
     for split in ("test", "validation"):
-        values = outcome["metrics"].get(split)
+        values = record.outcome["metrics"].get(split)
         if values is not None:
             row |= {f"{split}_correct": values["correct"], f"{split}_count": values["count"]}
             row |= {f"{split}_accuracy": values["correct"] / values["count"], f"{split}_loss": values.get("loss")}
-    row["final_loss"] = record.final_loss()
-    row["predictions_sha256"] = None if told is None else told.predicted_sha256
     return row
 
 

@@ -62,6 +62,11 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     return out
 
 
+def _weight_gradient(dy: Tensor, x: Tensor) -> Tensor:
+    """(N, O), (N, I) -> (O, I): dy.T @ x. A first factor that is transposed gets copied: it is the smaller one here."""
+    return _product(dy.T, x.T) if dy.shape[1] <= x.shape[1] else _product(x.T, dy.T).T
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -73,10 +78,7 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         dy, x_rows = grads[0].flatten(0, -2), x.flatten(0, -2)  # (N, O), (N, I)
-        # A transposed first factor is copied: let that be the smaller one.
-        wide = dy.shape[1] > x_rows.shape[1]
-        dweight = _product(x_rows.T, dy.T).T if wide else _product(dy.T, x_rows.T)
-        return _product(dy, weight.T).view_as(x), dweight, dy.sum(0)
+        return _product(dy, weight.T).view_as(x), _weight_gradient(dy, x_rows), dy.sum(0)
 
 
 def _times(a: Tensor, b: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -169,14 +170,20 @@ def environment(task: Task) -> dict[str, str | int]:
         "platform": platform.platform(),
         "python": platform.python_version(),
         "torch": torch_version(),
-        "knockout": importlib.metadata.version("knockout"),
+        "knockout": _version("knockout"),
     }
 
 
 def torch_version() -> str:
     """The installed torch, found without importing it."""
+    return _version("torch")
+
+
+@lru_cache
+def _version(package: str) -> str:
+    """Read once a process: it takes a millisecond."""
     try:
-        return importlib.metadata.version("torch")
+        return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
 
