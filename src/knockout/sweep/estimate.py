@@ -14,7 +14,7 @@ from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoo
 
 from knockout.job import DataRef, Job, Stopped
 from knockout.study import Study
-from knockout.sweep.execute import THREAD_VARIABLES
+from knockout.sweep.execute import worker_environment
 
 WARM_STEPS = 2
 MOST_STEPS = 25
@@ -58,7 +58,7 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
     """Train a few steps of every variant, keep nothing, and extrapolate."""
     seed = study.seeds[0]
     share = TOTAL_SECONDS / len(study.factors)
-    variables = {name: str(study.run.threads) for name in THREAD_VARIABLES} | {"TOKENIZERS_PARALLELISM": "false"}
+    variables = worker_environment(study.run.threads)
     executor = ProcessPoolExecutor(max_workers=1, context=get_context("loky"), env=variables)
     paces: dict[str, Pace] = {}
     peak = 0
