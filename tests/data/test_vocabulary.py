@@ -16,6 +16,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 from knockout.data import vocabulary
 from knockout.data.corpus import Corpus, DataError, Texts
 from knockout.data.prepare import _arrays
+from knockout.data.rules import normalise
 from knockout.data.vocabulary import PAD, SPECIALS, UNK, encode, encode_flat, learn
 from knockout.job import DataSpec
 
@@ -178,6 +179,28 @@ def test_texts_encoded_in_pieces_are_the_texts_encoded_at_once(monkeypatch: pyte
     assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == encode(tokenizer, corpus, max_length=3)
     ids, offsets = encode_flat(tokenizer, [], max_length=3)
     assert (ids.tolist(), offsets.tolist()) == ([], [0])
+
+
+@pytest.mark.parametrize("tokens", ["word", "char", "bpe"])
+@given(
+    corpus=st.lists(st.text(max_size=40) | st.text("abAß _1.,'!餐é\u0301\u0130\u03a3", max_size=40), max_size=8),
+    max_length=st.integers(1, 6),
+)
+@example(corpus=["it's a b c", "a  b", "a b ", "a!b !c d", "\x1c a", "好 吃 不 送"], max_length=2)
+def test_what_lies_behind_max_length_changes_no_token_before_it(
+    tokens: Tokens, corpus: list[str], max_length: int
+) -> None:
+    corpus = [normalise(text) for text in corpus]
+    tokenizer = learn(corpus, tokens=tokens, vocabulary_size=300, min_frequency=1)
+    whole = encode(tokenizer, corpus, max_length=None)
+    assert encode(tokenizer, corpus, max_length=max_length) == [row[:max_length] for row in whole]
+
+
+def test_a_long_text_is_encoded_only_as_far_as_it_is_used() -> None:
+    text = "it's " * 3 + "a " * 1000
+    assert vocabulary._head(text, 4) == "it's it's it's a "
+    assert vocabulary._head("a b c", 3) == "a b c"
+    assert vocabulary._head("", 1) == ""
 
 
 @pytest.mark.parametrize("tokens", ["word", "bpe"])

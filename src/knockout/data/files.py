@@ -118,7 +118,7 @@ def columns_of(table: Any, columns: Sequence[str], where: str) -> dict[str, list
         column = table.data.column(name)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             limits.check_length(f"{where}: column {name!r}", pc.max(pc.utf8_length(column)).as_py() or 0)
-    return {name: list(table[name]) for name in columns}
+    return {name: table[name][:] for name in columns}  # at once: row by row takes twenty times as long
 
 
 def not_read(where: str, kind: str, cause: BaseException) -> DataError:

@@ -1,6 +1,7 @@
 """Tokenising: texts to ids, with a vocabulary that is learned from the training split only."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from knockout.data.corpus import DataError
 
 PAD, UNK = 0, 1
 SPECIALS = ("[PAD]", "[UNK]")
-PIECE = 10_000
+PIECE = 2000
 """Texts that are encoded together."""
 
 
@@ -66,9 +67,24 @@ def _learn_bpe(texts: Sequence[str], vocabulary_size: int, min_frequency: int) -
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int | None) -> list[list[int]]:
-    """Ids of each text, cut after `max_length` tokens (`None`: whole); a text without any is one unknown token."""
-    encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+    """Ids of each text, cut after `max_length` tokens (`None`: whole); a text without any is one unknown token.
+
+    The texts are as `rules.normalise` leaves them.
+    """
+    heads = list(texts) if max_length is None else [_head(text, max_length) for text in texts]
+    encoded = tokenizer.encode_batch_fast(heads, add_special_tokens=False)
     return [e.ids[:max_length] or [UNK] for e in encoded]
+
+
+def _head(text: str, words: int) -> str:
+    """The text up to the end of so many words, none of which is less than a token: what follows need not be encoded.
+
+    No token reaches beyond a space, so those of the head are the first ones of the text.
+    """
+    if text.count(" ") < words:
+        return text
+    parts = text.split(None, words)
+    return text if len(parts) <= words else text[: -len(parts[words])]
 
 
 def encode_flat(
@@ -81,6 +97,6 @@ def encode_flat(
     ids, lengths = [np.zeros(0, dtype=np.int32)], [0]
     for start in range(0, len(texts), PIECE):
         rows = encode(tokenizer, texts[start : start + PIECE], max_length=max_length)
-        ids.append(np.fromiter((i for row in rows for i in row), dtype=np.int32))
+        ids.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32))
         lengths += map(len, rows)
     return np.concatenate(ids), np.cumsum(lengths, dtype=np.int64)
