@@ -149,8 +149,7 @@ def plain(data: Data, sizes: Sizes) -> float:
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
     started = time.perf_counter()
     for batch in training_batches(data.train.lengths, batch_size=BATCH, seed=0, epoch=1):
-        longest = int(data.train.lengths[batch].max())
-        ids, mask, labels = data.train.batch(torch.from_numpy(batch), longest)
+        ids, mask, labels = data.train.batch(torch.from_numpy(batch), data.train.width(batch))
         loss = F.cross_entropy(model(ids, mask), labels)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

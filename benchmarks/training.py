@@ -193,8 +193,8 @@ def _ours(case: Case, ref: DataRef) -> float:
 
 def _batches(data: Data) -> list[tuple[int, int]]:
     """(B, T) of every batch of one epoch."""
-    lengths = data.train.lengths
-    return [(len(b), int(lengths[b].max())) for b in training_batches(lengths, batch_size=BATCH, seed=0, epoch=1)]
+    batches = training_batches(data.train.lengths, batch_size=BATCH, seed=0, epoch=1)
+    return [(len(batch), data.train.width(batch)) for batch in batches]
 
 
 def _operations(data: Data, sizes: Sizes) -> float:

@@ -100,8 +100,7 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
             step += 1
             rate = learning_rate(step, steps=steps, warmup=factors.warmup, peak=recipe.learning_rate)
             optimizer.param_groups[0]["lr"] = rate
-            longest = int(data.train.lengths[batch].max())
-            ids, mask, labels = data.train.batch(torch.from_numpy(batch).to(device), longest)
+            ids, mask, labels = data.train.batch(torch.from_numpy(batch).to(device), data.train.width(batch))
             loss = F.cross_entropy(model(ids, mask), labels)
             gradients = torch.autograd.grad(loss, parameters)
             vector.grad = torch.cat([gradient.flatten() for gradient in gradients])
@@ -169,7 +168,7 @@ def evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
     log_probability = torch.empty(split.count, dtype=torch.float32, device=device)
     for batch in evaluation_batches(split.lengths, tokens=EVALUATION_TOKENS):
         index = torch.from_numpy(batch).to(device)
-        ids, mask, labels = split.batch(index, int(split.lengths[batch].max()))
+        ids, mask, labels = split.batch(index, split.width(batch))
         logits = model(ids, mask)  # (B, C)
         predicted[index] = logits.argmax(-1)
         log_probability[index] = F.log_softmax(logits, -1).gather(1, labels[:, None])[:, 0]

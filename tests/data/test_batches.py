@@ -153,3 +153,16 @@ def test_what_was_prepared_is_loaded(tmp_path: Path) -> None:
         assert int(split.lengths.sum()) == len(split.ids)
         assert int(split.ids.max()) < data.vocabulary
         assert int(split.ids.min()) > 0  # no text holds padding
+
+
+@given(lengths=st.lists(st.integers(1, 300), min_size=1, max_size=30), last=st.integers(0, 29))
+def test_width_holds_every_text_and_no_more_than_the_longest_of_all(lengths: list[int], last: int) -> None:
+    split = split_of([[1] * n for n in lengths])
+    batch = np.arange(min(last, len(lengths) - 1) + 1)
+    longest, width = max(lengths[: len(batch)]), split.width(batch)
+    assert longest <= width <= max(lengths)
+    assert width == longest if longest <= 64 else width < longest + 8
+    assert width <= 64 or width % 8 == 0 or width == max(lengths)
+    ids, mask, _ = split.batch(torch.from_numpy(batch), width)
+    assert mask.sum(1).tolist() == lengths[: len(batch)]
+    assert torch.equal(ids.bool(), mask)
