@@ -11,6 +11,7 @@ from benchmarks.figure import Figure
 from knockout.data.batches import load
 from knockout.data.prepare import prepare
 from knockout.job import DataSpec, Job
+from knockout.sweep.execute import worker_environment
 from knockout.train import train
 from knockout.variants import VARIANTS, Recipe
 
@@ -56,30 +57,41 @@ def whole_study(folder: Path) -> list[Figure]:
 
 
 def evaluation(_folder: Path) -> list[Figure]:
-    """Examples a second in evaluation over examples a second in training, in one process."""
-    ref = prepare(DataSpec(source="rotten_tomatoes")).ref
-    data = load(ref.path, "cpu")
+    """Examples a second in evaluation over those in training, in one process with the environment of a worker."""
     figures = []
     for d_model in (64, 128):
-        job = Job(
-            variant="baseline",
-            factors=VARIANTS["baseline"],
-            recipe=Recipe(d_model=d_model, d_ff=4 * d_model, epochs=2),
-            seeds=(0,),
-            run_ids=("bench",),
-            data=ref,
-            device="cpu",
-            threads=1,
-            progress=lambda _step, _steps, _loss: None,
-            log=lambda _line: None,
-        )
-        costs = [train(job)[0].costs for _ in range(2)]
-        trained = 2 * data.train.count / min(c["train_seconds"] for c in costs)
-        evaluated = (2 * data.validation.count + data.test.count) / min(c["eval_seconds"] for c in costs)
-        parts = {"training, examples/s": trained, "evaluation, examples/s": evaluated}
+        command = [sys.executable, "-m", "benchmarks.studies", str(d_model)]
+        environment = os.environ | worker_environment(1)
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        rates = json.loads(done.stdout)
         what = f"evaluation over training, examples a second, rotten_tomatoes d{d_model} L2"
-        figures.append(Figure(what=what, value=evaluated / trained, unit="x", bar=3.0, parts=parts))
+        value = rates["evaluation"] / rates["training"]
+        parts = {f"{name}, examples/s": rate for name, rate in rates.items()}
+        figures.append(Figure(what=what, value=value, unit="x", bar=3.0, parts=parts))
     return figures
+
+
+def _rates(d_model: int) -> dict[str, float]:
+    """Examples a second of the best of three runs."""
+    ref = prepare(DataSpec(source="rotten_tomatoes")).ref
+    data = load(ref.path, "cpu")
+    job = Job(
+        variant="baseline",
+        factors=VARIANTS["baseline"],
+        recipe=Recipe(d_model=d_model, d_ff=4 * d_model, epochs=1),
+        seeds=(0,),
+        run_ids=("bench",),
+        data=ref,
+        device="cpu",
+        threads=1,
+        progress=lambda _step, _steps, _loss: None,
+        log=lambda _line: None,
+    )
+    costs = [train(job)[0].costs for _ in range(3)]
+    return {
+        "training": data.train.count / min(c["train_seconds"] for c in costs),
+        "evaluation": (data.validation.count + data.test.count) / min(c["eval_seconds"] for c in costs),
+    }
 
 
 def start_up(_folder: Path) -> list[Figure]:
@@ -116,3 +128,7 @@ def timed(*arguments: str) -> float:
         [sys.executable, "-m", "knockout", *arguments], check=True, env=environment, stdout=subprocess.DEVNULL
     )
     return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    print(json.dumps(_rates(int(sys.argv[1]))))

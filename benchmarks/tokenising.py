@@ -103,7 +103,7 @@ def _over_alone(what: str, name: str, clocks: Mapping[str, Clock], *, bar: float
     return Figure(
         what=f"{what} / tokenizers alone",
         value=min(ours.wall) / min(alone.wall),
-        unit="ratio",
+        unit="x",
         parts={
             name: min(ours.wall),
             "tokenizers alone": min(alone.wall),

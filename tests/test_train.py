@@ -259,7 +259,7 @@ def test_the_size_of_evaluation_batches_changes_no_metric(
     """The loss is a sum over texts divided by their number, not a mean of the means of batches."""
     (usual,) = trainer.train(job(data))
     longest = int(load(data.path, "cpu").test.lengths.max())
-    monkeypatch.setattr(trainer, "EVALUATION_TOKENS", texts * longest)
+    monkeypatch.setattr(trainer, "EVALUATION_TOKENS", {"cpu": texts * longest})
     (other,) = trainer.train(job(data))
     for split in ("validation", "test"):
         assert other.metrics[split]["loss"] == pytest.approx(usual.metrics[split]["loss"], abs=1e-6)

@@ -22,8 +22,9 @@ from knockout.variants import PAPERS, VARIANTS, VERSION, Factors, Recipe, faults
 
 __all__ = ["PAPERS", "VARIANTS", "VERSION", "Factors", "Recipe", "faults", "train"]
 
-EVALUATION_TOKENS = 8192
-"""Padded tokens of one evaluation batch. Fixed, since logits depend on the shape of the batch in their last bits."""
+EVALUATION_TOKENS = {"cpu": 2048, "cuda": 32768, "mps": 32768}
+"""Padded tokens of one evaluation batch: what a core's cache holds, or what keeps a GPU busy. Fixed, since logits
+depend on the shape of the batch in their last bits."""
 
 SYNC_STEPS = 50
 """On a GPU losses are read back every so many steps; on CPU every step."""
@@ -166,7 +167,7 @@ def evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
     device = split.ids.device
     predicted = torch.empty(split.count, dtype=torch.int64, device=device)
     log_probability = torch.empty(split.count, dtype=torch.float32, device=device)
-    for batch in evaluation_batches(split.lengths, tokens=EVALUATION_TOKENS):
+    for batch in evaluation_batches(split.lengths, tokens=EVALUATION_TOKENS[device.type]):
         index = torch.from_numpy(batch).to(device)
         ids, mask, labels = split.batch(index, split.width(batch))
         logits = model(ids, mask)  # (B, C)

@@ -297,11 +297,12 @@ def test_interactions_are_both_of_their_parts(batch: Batch) -> None:
 
 
 def test_activation_is_the_one_that_is_named() -> None:
-    x = torch.linspace(-3, 3, 13)
     for name, function in (("relu", F.relu), ("gelu", F.gelu)):
         layer = build(Factors(activation=name)).layers[0]  # type: ignore[arg-type]
         assert isinstance(layer, Layer)
-        torch.testing.assert_close(layer.activation(x), function(x))
+        rows = torch.randn(5, RECIPE.d_model, generator=torch.Generator().manual_seed(4))
+        expected = function(F.linear(rows, layer.ffn_in.weight, layer.ffn_in.bias))
+        torch.testing.assert_close(layer.gelu(layer.ffn_in(rows)), expected)
 
 
 @pytest.mark.parametrize("off", [Factors(attention_mask=False), Factors(pooling_mask=False)])

@@ -1,5 +1,7 @@
 """The kernels of the CPU against torch's own in float64: values and gradients."""
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,12 +19,19 @@ def draw(*shape: int, seed: int) -> Tensor:
 def test_linear_equals_torchs(shape: tuple[int, int], rows: tuple[int, ...]) -> None:
     inputs, outputs = shape
     values = (draw(*rows, inputs, seed=1), draw(outputs, inputs, seed=2), draw(outputs, seed=3))
-    compare(kernels.linear, F.linear, values, upstream=draw(*rows, outputs, seed=4))
+    upstream = draw(*rows, outputs, seed=4)
+    compare(kernels.linear, F.linear, values, upstream=upstream)
+    compare(
+        functools.partial(kernels.linear, relu=True),
+        lambda x, weight, bias: F.relu(F.linear(x, weight, bias)),
+        values,
+        upstream=upstream,
+    )
 
 
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize(("heads", "size"), [(1, 64), (8, 8), (16, 4), (2, 16), (3, 5)])
-@pytest.mark.parametrize("tokens", [1, 2, 15, 16, 17, 40, 64, 65])
+@pytest.mark.parametrize("tokens", [1, 2, 15, 16, 17, 48, 49, 96, 97])
 def test_attention_equals_torchs(tokens: int, heads: int, size: int, masked: bool) -> None:
     """On both sides of every length at which another way is taken."""
     texts = 5

@@ -8,10 +8,14 @@ from knockout.model.kernels import attention, linear
 
 
 class Linear(nn.Linear):
-    """A linear map with a bias, by the fastest kernel for the device."""
+    """A linear map with a bias, and a ReLU after it where that is asked for, by the fastest kernel for the device."""
+
+    def __init__(self, inputs: int, outputs: int, *, relu: bool = False) -> None:
+        super().__init__(inputs, outputs)
+        self.relu = relu
 
     def forward(self, x: Tensor) -> Tensor:
-        return linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias, relu=self.relu)
 
 
 class Attention(nn.Module):

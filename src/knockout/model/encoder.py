@@ -55,8 +55,8 @@ class Layer(nn.Module):
         self.attention = Attention(D, num_heads=factors.num_heads, scale=factors.scale)
         self.attention_norm = nn.LayerNorm(D)
         self.attention_dropout = Dropout(factors.dropout)
-        self.ffn_in = Linear(D, recipe.d_ff)
-        self.activation = nn.ReLU() if factors.activation == "relu" else nn.GELU()  # factor: activation
+        self.ffn_in = Linear(D, recipe.d_ff, relu=factors.activation == "relu")  # factor: activation
+        self.gelu = nn.GELU() if factors.activation == "gelu" else nn.Identity()  # factor: activation
         self.ffn_out = Linear(recipe.d_ff, D)
         self.ffn_norm = nn.LayerNorm(D)
         self.ffn_dropout = Dropout(factors.dropout)
@@ -65,9 +65,7 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:  # (B, T, D) -> (B, T, D)
         x = self.sublayer(x, self.attention_norm, lambda h: self.attention_dropout(self.attention(h, mask)))
-        return self.sublayer(
-            x, self.ffn_norm, lambda h: self.ffn_dropout(self.ffn_out(self.activation(self.ffn_in(h))))
-        )
+        return self.sublayer(x, self.ffn_norm, lambda h: self.ffn_dropout(self.ffn_out(self.gelu(self.ffn_in(h)))))
 
     def sublayer(self, x: Tensor, norm: nn.Module, f: Callable[[Tensor], Tensor]) -> Tensor:
         """x + f(norm(x)), or norm(x + f(x))."""

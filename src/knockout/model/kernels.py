@@ -12,11 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SHORT = 64
-"""Tokens up to which `attention` holds all its weights: beyond, flash attention, which never does, is faster."""
-
 NARROW = 16
 """Size of a head below which products with few columns are computed transposed."""
+
+SHORT, SHORT_NARROW, HELD = 48, 96, 5_000_000
+"""`attention` holds its weights for texts of so many tokens (with narrow heads) and for so many numbers, which a cache
+takes: beyond, flash attention, which never holds them, is faster."""
 
 VECTOR = 16
 """Numbers in a vector register (AVX-512)."""
@@ -24,16 +25,17 @@ VECTOR = 16
 _ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """(..., I), (O, I), (O,) -> (..., O): x @ weight.T + bias.
+def linear(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = False) -> Tensor:
+    """(..., I), (O, I), (O,) -> (..., O): x @ weight.T + bias, or the larger of that and 0.
 
     In float32 on a CPU by oneDNN, as Inductor does it, where torch's eager mode calls MKL: that runs AVX2 kernels on
     processors that are not Intel's, at less than half the speed (104 and 222 GFLOP/s at N = 1,600, I = 128, O = 384).
     """
     if _ONEDNN and _plain(x):
-        out: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        out: Tensor = _Linear.apply(x, weight, bias, relu)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return out
-    return F.linear(x, weight, bias)
+    y = F.linear(x, weight, bias)
+    return F.relu(y) if relu else y
 
 
 def attention(qkv: Tensor, mask: Tensor | None, *, num_heads: int, scale: float) -> Tensor:
@@ -42,8 +44,9 @@ def attention(qkv: Tensor, mask: Tensor | None, *, num_heads: int, scale: float)
     softmax(scale * q @ k.T) @ v over the keys where `mask` (B, T) is True. For short texts the weights are held: flash
     attention takes 1.5 to 2.5 times as long where each of its blocks is one small matrix.
     """
-    B, T, _ = qkv.shape
-    if T <= SHORT and _plain(qkv):
+    B, T, width = qkv.shape
+    longest = SHORT_NARROW if width // (3 * num_heads) < NARROW else SHORT
+    if longest >= T and B * num_heads * T * T <= HELD and _plain(qkv):
         out: Tensor = _ShortAttention.apply(qkv, mask, num_heads, scale)  # type: ignore[no-untyped-call]
         return out
     q, k, v = qkv.view(B, T, 3, num_heads, -1).permute(2, 0, 3, 1, 4)  # each (B, H, T, K)
@@ -69,16 +72,17 @@ def _weight_gradient(dy: Tensor, x: Tensor) -> Tensor:
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "relu" if relu else "none", [], "")
+        ctx.save_for_backward(x, weight, out if relu else None)
         return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x, weight = ctx.saved_tensors
-        dy, x_rows = grads[0].flatten(0, -2), x.flatten(0, -2)  # (N, O), (N, I)
-        return _product(dy, weight.T).view_as(x), _weight_gradient(dy, x_rows), dy.sum(0)
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        x, weight, positive = ctx.saved_tensors
+        dy = grads[0] if positive is None else torch.ops.aten.threshold_backward(grads[0], positive, 0)
+        dy, x_rows = dy.flatten(0, -2), x.flatten(0, -2)  # (N, O), (N, I)
+        return _product(dy, weight.T).view_as(x), _weight_gradient(dy, x_rows), dy.sum(0), None
 
 
 def _times(a: Tensor, b: Tensor) -> Tensor:
