@@ -58,7 +58,7 @@ CASES = (
         over_tutorial=4.0, of_limit=0.65, repeats=4,
     ),
     Case(
-        name="imdb d256 L3", source=str(IMDB), texts=128, max_length=256, d_model=256, layers=3,
+        name="imdb d256 L3", source=str(IMDB), texts=256, max_length=256, d_model=256, layers=3,
         over_tutorial=3.0, of_limit=0.65, repeats=2,
     ),
 )  # fmt: skip
