@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import psutil
 import torch
+from scipy.optimize import nnls
 
 from knockout.job import DataRef, Job, Stopped
 from knockout.sweep.execute import worker_environment
@@ -70,8 +71,25 @@ def measure(settings: dict[str, Any]) -> dict[str, float]:
     return {"seconds": float(np.median(steps)), "bytes": float(psutil.Process().memory_info().rss)}
 
 
+TERMS = ("1", "L", "LBT D^2", "LBT D", "LBT T", "VD")
+
+
+def fit(told: dict[str, list[dict[str, float]]]) -> tuple[dict[str, float], float]:
+    """Seconds of a step as a sum of `TERMS`, by non-negative least squares of relative errors; the largest error."""
+    rows, seconds = [], []
+    for name, points in told.items():
+        for point in points:
+            s = {**BASE, name: point[name]}
+            L, B, T, D, V = (float(s[k]) for k in ("num_layers", "batch_size", "tokens", "d_model", "vocabulary"))
+            rows.append([1.0, L, L * B * T * D * D, L * B * T * D, L * B * T * T, V * D])
+            seconds.append(point["seconds"])
+    relative = np.array(rows) / np.array(seconds)[:, None]
+    found, _ = nnls(relative, np.ones(len(rows)))
+    return dict(zip(TERMS, map(float, found), strict=True)), float(np.abs(relative @ found - 1).max())
+
+
 def main() -> None:
-    """Measure every point in a process of its own and print the table."""
+    """Measure every point in a process of its own, print the table, and fit the formula."""
     told: dict[str, list[dict[str, float]]] = {}
     for name, values in SWEEPS.items():
         rows: list[dict[str, float]] = []
@@ -86,9 +104,12 @@ def main() -> None:
             rows.append(row)
             print(name, {k: f"{v:.4g}" for k, v in row.items()}, flush=True)
         told[name] = rows
+    constants, worst = fit(told)
+    print(constants, f"largest relative error {worst:.2f}")
     target = REPOSITORY / "results" / "benchmarks" / "scale.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps({"base": BASE, "sweeps": told}, indent=1) + "\n", encoding="utf-8")
+    value = {"base": BASE, "sweeps": told, "seconds of a step": constants, "largest relative error": worst}
+    target.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
