@@ -26,7 +26,7 @@ from knockout.train import train
 from knockout.variants import VARIANTS, Recipe
 
 REPOSITORY = Path(__file__).parents[1]
-BASE = {"d_model": 64, "num_layers": 2, "tokens": 32, "batch_size": 64, "vocabulary": 8000, "precision": "float32"}
+BASE: dict[str, Any] = {"d_model": 64, "num_layers": 2, "tokens": 32, "batch_size": 64, "vocabulary": 8000, "precision": "float32"}
 SWEEPS: dict[str, list[int]] = {
     "d_model": [32, 64, 128, 256, 512],
     "num_layers": [1, 2, 4, 8],
@@ -108,8 +108,8 @@ def main() -> None:
     print(constants, f"largest relative error {worst:.2f}")
     target = REPOSITORY / "results" / "benchmarks" / "scale.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    value = {"base": BASE, "sweeps": told, "seconds of a step": constants, "largest relative error": worst}
-    target.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    whole = {"base": BASE, "sweeps": told, "seconds of a step": constants, "largest relative error": worst}
+    target.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
