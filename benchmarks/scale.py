@@ -26,7 +26,14 @@ from knockout.train import train
 from knockout.variants import VARIANTS, Recipe
 
 REPOSITORY = Path(__file__).parents[1]
-BASE: dict[str, Any] = {"d_model": 64, "num_layers": 2, "tokens": 32, "batch_size": 64, "vocabulary": 8000, "precision": "float32"}
+BASE: dict[str, Any] = {
+    "d_model": 64,
+    "num_layers": 2,
+    "tokens": 32,
+    "batch_size": 64,
+    "vocabulary": 8000,
+    "precision": "float32",
+}
 SWEEPS: dict[str, list[int]] = {
     "d_model": [32, 64, 128, 256, 512],
     "num_layers": [1, 2, 4, 8],
