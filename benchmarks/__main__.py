@@ -60,7 +60,12 @@ def main() -> None:
 
 
 def _page(figures: list[Figure], facts: Mapping[str, object]) -> str:
-    lines = [f"# Benchmarks on {facts['machine']}", "", "Written by `make bench`. Times are in seconds.", ""]
+    lines = [
+        f"# Benchmarks on {facts['machine']}",
+        "",
+        "Written by `make bench`. Times are in seconds. Of a bar that is missed docs/speed.md says more.",
+        "",
+    ]
     lines += ["| what | figure | bar | met | made of |", "|---|---|---|---|---|"]
     for f in figures:
         bar = "" if f.bar is None else f"{'>=' if f.least else '<='} {f.bar:g} {f.unit}".rstrip()
