@@ -222,14 +222,14 @@ def report(folder: StudyFolder) -> None:
     for c in written.contrasts:
         marks = [c.label, *(["exploratory"] if c.variant in late else [])]
         marks += ["normal theory only"] if c.normal_theory_only else []
-        estimate = wording.signed(c.estimate.difference) if c.estimate else wording.DASH
+        estimate = wording.signed(c.estimate.difference, c.metric.digits) if c.estimate else wording.DASH
         cells = (
             c.variant,
             wording.change(described, c.variant),
             f"{c.n_pairs}/{c.n_planned}",
             f"{c.arm.failures} of {c.arm.runs}",
-            wording.accuracy(c.arm),
-            f"{estimate} {wording.interval(c.estimate)}",
+            wording.level(c.arm, c.metric.digits),
+            f"{estimate} {wording.interval(c.estimate, c.metric.digits)}",
             wording.p_text(c.p_holm),
             ", ".join(marks),
         )

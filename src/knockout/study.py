@@ -32,16 +32,22 @@ MAX_SEED = 2**53  # Optuna keeps parameters as float64
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How results are judged. Margin and planned sd in points (hundredths) of accuracy."""
+    """How results are judged. Margin and planned sd in the metric's unit: points (hundredths), of log_loss nats."""
 
-    metric: Literal["accuracy"] = "accuracy"
+    metric: Literal["accuracy", "macro_f1", "log_loss"] = "accuracy"
     test: Literal["paired_t"] = "paired_t"
+    failures: Literal["worst_rank"] = "worst_rank"
+    equivalence: Literal["tost"] = "tost"
     correction: Literal["holm"] = "holm"
     alpha: float = field(default=0.05, metadata={"gt": 0.0, "lt": 0.5})
     margin: float = field(default=0.5, metadata={"gt": 0.0, "lt": 100.0})
     power: float = field(default=0.8, metadata={"gt": 0.0, "lt": 1.0})
     planned_sd: float = field(default=1.0, metadata={"gt": 0.0, "lt": 100.0})
     dead_standard_errors: float = field(default=2.0, metadata={"ge": 0.0})
+    secondary: tuple[Literal["accuracy", "macro_f1", "log_loss"], ...] = ("macro_f1", "log_loss")
+    secondary_correction: Literal["benjamini_hochberg"] = "benjamini_hochberg"
+    draws: int = field(default=10_000, metadata={"ge": 1000, "le": 1_000_000})
+    random_seed: int = field(default=0, metadata={"ge": 0, "lt": 2**63})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +74,7 @@ class Claim:
     id: str
     variant: str
     says: Literal["better", "worse", "equal"]
-    metric: Literal["accuracy"] = "accuracy"
+    metric: Literal["accuracy", "macro_f1", "log_loss", "final_loss", "failures"] = "accuracy"
     text: str = ""
 
 
@@ -192,6 +198,7 @@ def read_study(path: Path) -> Study:
     found += trouble
     claims, trouble = _claims(raw.get("claims", []), factors, raw.get("variants"), file)
     found += trouble
+    found += _claim_metrics(claims, plan, file)
     if found:
         raise StudyError(found)
     assert trainer is not None
@@ -215,6 +222,23 @@ def read_study(path: Path) -> Study:
         overridden=overridden,
         claims=claims,
     )
+
+
+def _claim_metrics(claims: tuple[Claim, ...], plan: Plan | None, file: str) -> list[Fault]:
+    """A claim is on the plan's metric, or on one that has a rule of its own."""
+    if plan is None:
+        return []
+    allowed = list(dict.fromkeys([plan.metric, "log_loss", "final_loss", "failures"]))
+    return [
+        Fault(
+            file=file,
+            key=f'claims "{c.id}".metric',
+            got=f'got "{c.metric}", where the plan judges by {plan.metric}',
+            allowed=", ".join(f'"{name}"' for name in allowed),
+        )
+        for c in claims
+        if c.metric not in allowed
+    ]
 
 
 def default_plan_text() -> str:
@@ -284,6 +308,16 @@ def _plan(raw: object, study_path: Path, file: str) -> tuple[Plan | None, str, t
     found += trouble
     _, trouble = build(Plan, override, file, "plan")
     found += trouble
+    if override.get("metric", base.get("metric")) == "log_loss" and "margin" not in {**base, **override}:
+        got = "missing, where the metric is log_loss"
+        found.append(
+            Fault(file=file, key="plan.margin", got=got, allowed="the margin in nats: the default is in points")
+        )
+    elif override.get("metric") == "log_loss" and base.get("metric") != "log_loss" and "margin" not in override:
+        got = f"the plan's {base['margin']:g} is in points of another metric"
+        found.append(
+            Fault(file=file, key="plan.margin", got=got, allowed="a margin in nats beside the metric log_loss")
+        )
     if found:
         return None, text, (), found
     plan, _ = build(Plan, {**base, **override}, file, "plan")

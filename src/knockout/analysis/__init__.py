@@ -1,1 +1,11 @@
-"""From a ledger to verdicts, figures and a report. Never imports torch, Optuna or datasets; matplotlib only to draw."""
+"""From runs to verdicts, figures and a report. Never imports torch, Optuna or datasets; matplotlib only to draw.
+
+from knockout.analysis import compare
+"""
+
+from knockout.analysis.compare import FrameError, compare
+from knockout.analysis.comparison import Comparison
+from knockout.analysis.contrasts import Contrast
+from knockout.study import Plan
+
+__all__ = ["Comparison", "Contrast", "FrameError", "Plan", "compare"]

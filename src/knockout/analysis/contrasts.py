@@ -1,32 +1,42 @@
-"""Contrasts: each variant against the baseline, paired by seed, judged as one family (steps 2 to 7 of the plan).
+"""Contrasts: each variant against the baseline, paired by seed, judged as one family (steps 2 to 9 and 11 of the plan).
 
 Intervals are 95 %, unadjusted, and decide nothing: verdicts are read off Holm-adjusted p values.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.weightstats import ttost_paired
 
-from knockout.analysis.exact import discordant, floor, rank_sum, seeds_for_floor, sign_flip, worst_rank
-from knockout.analysis.pairing import Arm, Estimate, Pair, Row, arm, counts, estimate, pair
-from knockout.analysis.power import (
-    Verdict,
-    detectable_effect,
-    in_points,
-    pairing_pays_above,
-    seeds_for_difference,
-    seeds_for_equivalence,
+from knockout.analysis.companions import Companions, companions
+from knockout.analysis.exact import discordant, floor, seeds_for_floor
+from knockout.analysis.judge import Judgement, Test, judge
+from knockout.analysis.mcnemar import Discordant, per_seed
+from knockout.analysis.metric import Metric
+from knockout.analysis.pairing import (
+    Arm,
+    Estimate,
+    Pair,
+    PairCounts,
+    Row,
+    Seed,
+    alive,
+    arm,
+    complete,
+    count_pairs,
+    estimate,
+    pair,
 )
+from knockout.analysis.power import Needs, Verdict, needs, pairing_pays_above
+from knockout.analysis.robustness import LeftOut, leave_one_out
+from knockout.analysis.trace import Caller, Untraced
+from knockout.analysis.two_source import TwoSource, two_source
 from knockout.study import Plan
 
-Test = Literal["t", "worst_rank", "exact (constant difference)", "none"]
+Correctness = Mapping[tuple[str, Seed], npt.NDArray[np.bool_]]
+"""(variant, seed) -> for each test example whether it was predicted rightly, in one order for all"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,275 +44,261 @@ class Contrast:
     """Everything that is known about one variant against the baseline. p values are two-sided unless said."""
 
     variant: str
-    n_planned: int
-    n_pairs: int
-    """seeds for which both runs came to a result, failures included"""
+    metric: Metric
     family: int
     """K: the contrasts that Holm corrects over"""
     alpha: float
     margin: float
+    """in the metric's unit"""
     power: float
     pairs: tuple[Pair, ...]
+    counts: PairCounts
     arm: Arm
     baseline: Arm
-    failed_variant_only: int
-    failed_baseline_only: int
     p_failures: float
     """exact paired test on discordant failures"""
     estimate: Estimate | None
-    test: Test
-    """which one made p"""
-    p: float | None
-    p_holm: float
-    """a missing p counts as 1"""
-    p_tost: float | None
-    """the larger of the two one-sided p at +-margin"""
-    p_tost_holm: float
-    p_sign_flip: float | None
-    p_sign_flip_holm: float
-    sign_flip_disagrees: bool
-    """about whether p <= alpha after Holm, where the t test made p"""
+    judgement: Judgement
+    companions: Companions
     floor: float
     """the smallest p of an exact test on n_planned pairs"""
     seeds_for_floor: int
     normal_theory_only: bool
     """the t test decides and no exact test could, at this n and K"""
     identical: bool
-    detectable: float | None
-    """points: the smallest difference found with the plan's power, at the observed sd, tested alone (alpha)"""
-    detectable_first: float | None
-    """the same as the first of K under Holm (alpha / K)"""
-    seeds_difference: int | None
-    """seeds to find a difference of one margin with the plan's power, at the observed sd, tested alone"""
-    seeds_difference_first: int | None
-    seeds_equivalence: int | None
-    """seeds to show equivalence with the plan's power if the truth is 0, at the observed sd, tested alone"""
-    seeds_equivalence_first: int | None
+    """whether both runs of every pair predicted the same"""
+    unchanged: bool
+    """whether both runs of every pair have the same value: a sign that the variant changes nothing"""
+    needs: Needs | None
+    """what the study could find at the observed sd, and the seeds that it would take; None without an sd"""
     pairing_pays_above: float | None
     """the correlation above which pairing detects smaller effects than independent samples would"""
-    direction: int
-    """1, 0 or -1: the sign of the difference, or of the rank sum where a run failed"""
-    verdict: Verdict
-    reason: str
-    """which line of the verdict rule applied, in words"""
+    two_source: TwoSource | None
+    """over seeds and test examples at once, where the predictions of all complete pairs are there"""
+    mcnemar: tuple[Discordant, ...]
+    """per seed, given that seed, over test examples"""
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def n_planned(self) -> int:
+        return self.counts.n_planned
+
+    @property
+    def n_pairs(self) -> int:
+        """Seeds for which both runs came to a result, failures included."""
+        return self.counts.n_pairs
+
+    @property
+    def test(self) -> Test:
+        """Which test made p."""
+        return self.judgement.tested.test
+
+    @property
+    def p(self) -> float | None:
+        return self.judgement.tested.p
+
+    @property
+    def p_holm(self) -> float:
+        return self.judgement.p_holm
+
+    @property
+    def p_tost(self) -> float | None:
+        """The larger of the two one-sided p at +-margin."""
+        return self.judgement.tested.p_tost
+
+    @property
+    def p_tost_holm(self) -> float:
+        return self.judgement.p_tost_holm
+
+    @property
+    def p_sign_flip(self) -> float | None:
+        return None if self.companions.sign_flip is None else self.companions.sign_flip.p
+
+    @property
+    def p_sign_flip_holm(self) -> float:
+        return self.companions.sign_flip_holm
+
+    @property
+    def direction(self) -> int:
+        """1 where the variant did better, -1 where worse, 0 where neither."""
+        return self.judgement.tested.direction
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.judgement.verdict
+
+    @property
+    def reason(self) -> str:
+        """Which line of the verdict rule applied, in words."""
+        return self.judgement.reason
 
     @property
     def failures(self) -> int:
         """Failed runs of both arms, over the pairs that came to a result."""
-        return sum({"variant failed": 1, "baseline failed": 1, "both failed": 2}.get(p.state, 0) for p in self.pairs)
+        told = self.counts
+        return told.failed_variant_only + told.failed_baseline_only + 2 * told.failed_both
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a planned pair has no result."""
+        return self.n_planned > 2 and self.n_pairs < self.n_planned
 
     @property
     def label(self) -> str:
         """The verdict as it is printed."""
-        missing = self.n_planned > 2 and self.n_pairs < self.n_planned
-        return f"{self.verdict} (incomplete: {self.n_pairs} of {self.n_planned})" if missing else self.verdict
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Tests:
-    test: Test = "none"
-    p: float | None = None
-    p_tost: float | None = None
-    p_sign_flip: float | None = None
-    direction: int = 0
+        return f"{self.verdict} (incomplete: {self.n_pairs} of {self.n_planned})" if self.incomplete else self.verdict
 
 
 def contrasts(
     runs: pd.DataFrame,
     *,
+    metric: Metric,
     baseline: str,
     variants: Sequence[str],
-    seeds: Sequence[int],
+    seeds: Sequence[Seed],
     plan: Plan,
     family: int | None = None,
+    section: str = "contrast",
+    correctness: Correctness | None = None,
+    caller: Caller | None = None,
 ) -> list[Contrast]:
     """One contrast per variant, in the order given, judged as one family.
 
-    `runs` needs the columns variant, seed, status, failed, test_correct, test_count, and may have predictions_sha256.
+    `runs` needs the columns variant, seed, status, failed, value (of the metric), and may have predictions_sha256.
     `family` is K where it is larger than the number of variants, since a contrast that was dropped still counts.
-    Raises `ValueError` for a duplicate, or for test sets of different size.
+    Raises `ValueError` for a duplicate.
     """
+    caller = caller or Untraced()
     chosen = runs[runs["variant"].isin([baseline, *variants]) & runs["seed"].isin(list(seeds))]
     twice = chosen[chosen.duplicated(["variant", "seed"])]
     if len(twice):
         raise ValueError(f"run twice: {twice['variant'].iloc[0]} with seed {twice['seed'].iloc[0]}")
-    sizes = sorted({int(n) for n in chosen["test_count"].dropna()})
-    if len(sizes) > 1:
-        raise ValueError(f"the runs saw test sets of different size: {sizes}")
-    points = 100.0 / sizes[0] if sizes else math.nan
-    rows: dict[tuple[str, int], Row] = {}
+    rows: dict[tuple[str, Seed], Row] = {}
     for record in chosen.to_dict("records"):
-        rows[str(record["variant"]), int(record["seed"])] = {str(name): value for name, value in record.items()}
-    paired = {
-        v: tuple(pair(seed, rows.get((v, seed)), rows.get((baseline, seed)), points) for seed in seeds)
-        for v in variants
-    }
-    tests = [_tests(paired[v], points, plan) for v in variants]
+        rows[str(record["variant"]), record["seed"]] = {str(name): value for name, value in record.items()}
+    paired = [
+        tuple(pair(seed, rows.get((v, seed)), rows.get((baseline, seed)), metric) for seed in seeds) for v in variants
+    ]
     k = max(len(variants), family or 0)
-    adjusted = _holm([t.p for t in tests], k)
-    tost = _holm([t.p_tost for t in tests], k)
-    flipped = _holm([t.p_sign_flip for t in tests], k)
-    arms = {v: arm([rows[v, s] for s in seeds if (v, s) in rows], points) for v in (baseline, *variants)}
-    found = []
-    for i, variant in enumerate(variants):
-        if tests[i].test == "worst_rank":  # could the smallest p of that test have been enough?
-            at_floor = [floor(len(seeds)) if j == i else t.p for j, t in enumerate(tests)]
-            floor_decides = _holm(at_floor, k)[i] <= plan.alpha
-        else:
-            floor_decides = True
-        contrast = _contrast(
-            variant=variant,
-            pairs=paired[variant],
-            arms=(arms[variant], arms[baseline]),
-            estimated=estimate(paired[variant], points),
-            tests=tests[i],
-            holm=(adjusted[i], tost[i], flipped[i]),
-            floor_decides=floor_decides,
+    common = {"metric": metric, "plan": plan, "family": k, "caller": caller}
+    judged = judge(paired, variants, section=section, **common)  # type: ignore[arg-type]  # by name, as they are above
+    beside = companions(paired, variants, judged, section=section, **common)  # type: ignore[arg-type]
+    strips = leave_one_out(paired, variants, judged, section=section, **common)  # type: ignore[arg-type]
+    arms = {}
+    for v in (baseline, *variants):
+        values, results, failures = alive([rows[v, s] for s in seeds if (v, s) in rows])
+        given = {"values": values, "runs": results, "failures": failures, "worth": metric.worth}
+        arms[v] = caller.call((section, v, "arm"), arm, given)
+    return [
+        _contrast(
+            v,
+            paired[i],
+            arms=(arms[v], arms[baseline]),
+            judgement=judged[i],
+            companion=beside[i],
+            strip=strips[i],
+            examples=_examples(paired[i], v, baseline, correctness),
             k=k,
+            metric=metric,
             plan=plan,
+            section=section,
+            caller=caller,
         )
-        found.append(contrast)
-    return found
-
-
-def _tests(pairs: Sequence[Pair], points: float, plan: Plan) -> _Tests:
-    """The primary test and its companions. None at all for two seeds or fewer, or while a pair is missing."""
-    if len(pairs) <= 2 or any(p.state == "missing" for p in pairs):
-        return _Tests()
-    if any(p.state != "complete" for p in pairs):
-        ranked = [_ranked(p) for p in pairs]
-        return _Tests(test="worst_rank", p=worst_rank(ranked), direction=int(np.sign(rank_sum(ranked))))
-    a, b = counts(pairs)
-    d = [int(x) for x in a - b]
-    n, direction = len(d), int(np.sign(sum(d)))
-    margin = plan.margin / points
-    if len(set(d)) == 1:
-        # No spread: t would be inf and p = 0. Every sign pattern is as likely as another, so the floor is the p.
-        p, p_tost = (floor(n) if d[0] else 1.0), (0.5**n if abs(d[0]) < margin else 1.0)
-        return _Tests(
-            test="exact (constant difference)", p=p, p_tost=p_tost, p_sign_flip=sign_flip(d), direction=direction
-        )
-    return _Tests(
-        test="t",
-        p=float(stats.ttest_rel(a, b).pvalue),
-        p_tost=float(ttost_paired(a, b, -margin, margin)[0]),
-        p_sign_flip=sign_flip(d),
-        direction=direction,
-    )
-
-
-def _ranked(pair: Pair) -> float:
-    if pair.state == "complete":
-        assert pair.variant is not None
-        assert pair.baseline is not None
-        return float(pair.variant - pair.baseline)
-    return {"variant failed": -math.inf, "baseline failed": math.inf}.get(pair.state, 0.0)
-
-
-def _holm(p: Sequence[float | None], k: int) -> list[float]:
-    """Holm's adjusted p in the order given, over a family of k: what is missing counts as 1."""
-    whole = [1.0 if x is None else x for x in p] + [1.0] * (k - len(p))
-    return [float(x) for x in multipletests(whole, method="holm")[1][: len(p)]] if p else []
+        for i, v in enumerate(variants)
+    ]
 
 
 def _contrast(
-    *,
     variant: str,
     pairs: tuple[Pair, ...],
+    *,
     arms: tuple[Arm, Arm],
-    estimated: Estimate | None,
-    tests: _Tests,
-    holm: tuple[float, float, float],
-    floor_decides: bool,
+    judgement: Judgement,
+    companion: Companions,
+    strip: tuple[LeftOut, ...],
+    examples: "_Examples | None",
     k: int,
+    metric: Metric,
     plan: Plan,
+    section: str,
+    caller: Caller,
 ) -> Contrast:
-    n = len(pairs)
-    states = [p.state for p in pairs]
-    p_holm, p_tost_holm, p_flip_holm = holm
-    need = seeds_for_floor(k, plan.alpha)
-    by_t = tests.test == "t"
-    sd = estimated.sd if estimated is not None and estimated.n > 2 else None
-    size = None if not sd else plan.margin / sd
-    first = plan.alpha / k
-    decided = n > 2
-    verdict, reason = _verdict(
-        n=n, states=states, tests=tests, p=p_holm, p_tost=p_tost_holm, floor_decides=floor_decides, plan=plan
+    of = (section, variant)
+    a, b = complete(pairs)
+    counts = caller.call(of, count_pairs, {"states": [p.state for p in pairs]})
+    estimated = caller.call(
+        of,
+        estimate,
+        {"variant": a, "baseline": b, "worth": metric.worth, "sign": metric.sign},
     )
+    n = len(pairs)
+    floors = caller.call((*of, "floor"), floor, {"n": n})
+    need = caller.call((*of, "seeds_for_floor"), seeds_for_floor, {"k": k, "alpha": plan.alpha})
+    sd = estimated.sd if estimated is not None and estimated.n > 2 else None
+    design = {"n": n, "k": k, "alpha": plan.alpha, "power": plan.power}
+    told = caller.call(of, needs, {"sd": sd, "margin": plan.margin, **design}) if sd and n > 2 else None
     recorded = [p for p in pairs if p.state != "missing"]
+    whole = [p for p in recorded if p.state == "complete"]
+    two = discordances = None
+    if examples is not None:
+        matrix = examples.variant.astype(np.int8) - examples.baseline.astype(np.int8)
+        two = caller.call((*of, "two_source"), two_source, {"differences": matrix})
+        given = {"variant": examples.variant, "baseline": examples.baseline, "seeds": [p.seed for p in whole]}
+        discordances = caller.call((*of, "mcnemar"), per_seed, given)
     return Contrast(
         variant=variant,
-        n_planned=n,
-        n_pairs=len(recorded),
+        metric=metric,
         family=k,
         alpha=plan.alpha,
         margin=plan.margin,
         power=plan.power,
         pairs=pairs,
+        counts=counts,
         arm=arms[0],
         baseline=arms[1],
-        failed_variant_only=states.count("variant failed"),
-        failed_baseline_only=states.count("baseline failed"),
-        p_failures=discordant(states.count("variant failed"), states.count("baseline failed")),
+        p_failures=caller.call(
+            (*of, "p_failures"),
+            discordant,
+            {
+                "failed_variant_only": counts.failed_variant_only,
+                "failed_baseline_only": counts.failed_baseline_only,
+            },
+        ),
         estimate=estimated,
-        test=tests.test,
-        p=tests.p,
-        p_holm=p_holm,
-        p_tost=tests.p_tost,
-        p_tost_holm=p_tost_holm,
-        p_sign_flip=tests.p_sign_flip,
-        p_sign_flip_holm=p_flip_holm,
-        sign_flip_disagrees=by_t and (p_holm <= plan.alpha) != (p_flip_holm <= plan.alpha),
-        floor=floor(n),
+        judgement=judgement,
+        companions=companion,
+        floor=floors,
         seeds_for_floor=need,
-        normal_theory_only=by_t and n < need,
+        normal_theory_only=judgement.tested.test == "t" and n < need,
         identical=bool(recorded) and all(p.identical for p in recorded),
-        detectable=None if sd is None else detectable_effect(n, plan.alpha, plan.power) * sd,
-        detectable_first=None if sd is None else detectable_effect(n, first, plan.power) * sd,
-        seeds_difference=None if size is None else seeds_for_difference(size, plan.alpha, plan.power),
-        seeds_difference_first=None if size is None else seeds_for_difference(size, first, plan.power),
-        seeds_equivalence=None if size is None else seeds_for_equivalence(size, plan.alpha, plan.power),
-        seeds_equivalence_first=None if size is None else seeds_for_equivalence(size, first, plan.power),
-        pairing_pays_above=pairing_pays_above(n, plan.alpha, plan.power) if decided else None,
-        direction=tests.direction,
-        verdict=verdict,
-        reason=reason,
+        unchanged=bool(whole) and len(whole) == n and all(p.difference == 0 for p in whole),
+        needs=told,
+        pairing_pays_above=caller.call(
+            (*of, "pairing_pays_above"), pairing_pays_above, {"n": n, "alpha": plan.alpha, "power": plan.power}
+        )
+        if n > 2
+        else None,
+        two_source=two,
+        mcnemar=discordances or (),
+        left_out=strip,
     )
 
 
-def _verdict(
-    *,
-    n: int,
-    states: Sequence[str],
-    tests: _Tests,
-    p: float,
-    p_tost: float,
-    floor_decides: bool,
-    plan: Plan,
-) -> tuple[Verdict, str]:
-    """The first line of step 7 that applies, and that line in words. Both p are Holm-adjusted."""
-    alpha, margin = plan.alpha, plan.margin
-    moved: Verdict = "better" if tests.direction > 0 else "worse"
-    if n <= 2:
-        return "undecidable by design", f"{n} seed{'s' if n > 1 else ''}: no inference over seeds from fewer than 3"
-    if "missing" in states:
-        return "inconclusive", f"{states.count('missing')} of {n} pairs have no result yet: nothing is tested before"
-    if tests.test == "worst_rank":
-        if p <= alpha and tests.direction:
-            return moved, f"runs failed: worst-rank test, p <= {alpha:g}"
-        if not floor_decides:
-            return "undecidable by design", (
-                f"runs failed, and the smallest p of the worst-rank test at {n} seeds ({floor(n):.3g}) is over"
-                f" {alpha:g} after Holm"
-            )
-        return "inconclusive", f"runs failed: worst-rank test, p > {alpha:g}; never trivial or equivalent"
-    if p <= alpha and p_tost <= alpha:
-        return (
-            "trivial",
-            f"a difference (p <= {alpha:g}), shown to be under {in_points(margin)} (TOST p <= {alpha:g})",
-        )
-    if p <= alpha:
-        return moved, f"a difference (p <= {alpha:g})"
-    if p_tost <= alpha:
-        return "equivalent", f"no difference shown, and none as large as {in_points(margin)} (TOST p <= {alpha:g})"
-    return "inconclusive", f"neither a difference (p > {alpha:g}) nor equivalence (TOST p > {alpha:g}) is shown"
+@dataclass(frozen=True, kw_only=True)
+class _Examples:
+    """Correctness of both arms over complete pairs, shape (seeds, examples)."""
+
+    variant: npt.NDArray[np.bool_]
+    baseline: npt.NDArray[np.bool_]
+
+
+def _examples(pairs: Sequence[Pair], variant: str, baseline: str, correctness: Correctness | None) -> _Examples | None:
+    seeds = [p.seed for p in pairs if p.state == "complete"]
+    if correctness is None or not seeds:
+        return None
+    if any((arm_, s) not in correctness for arm_ in (variant, baseline) for s in seeds):
+        return None
+    return _Examples(
+        variant=np.stack([correctness[variant, s] for s in seeds]),
+        baseline=np.stack([correctness[baseline, s] for s in seeds]),
+    )

@@ -30,8 +30,8 @@ def colours(variants: Sequence[str]) -> dict[str, str]:
     return {v: PALETTE[i % len(PALETTE)] for i, v in enumerate(variants)}
 
 
-def draw_forest(frame: pd.DataFrame, seeds: pd.DataFrame, *, ax: Axes, margin: float) -> Axes:
-    """Differences from the baseline in points: mean, 95 % t interval, each seed's difference, the margin as a band.
+def draw_forest(frame: pd.DataFrame, seeds: pd.DataFrame, *, ax: Axes, margin: float, label: str) -> Axes:
+    """Differences from the baseline: mean, 95 % t interval, each seed's difference, the margin as a band.
 
     `frame`: variant, difference, low, high, failures, verdict; one row each, drawn from the top. `seeds`: variant,
     difference, state; where there is no difference a failed run is marked at the edge.
@@ -60,7 +60,7 @@ def draw_forest(frame: pd.DataFrame, seeds: pd.DataFrame, *, ax: Axes, margin: f
         ax.text(1.015, y, _label(told, 60), transform=ax.get_yaxis_transform(), va="center", fontsize=9)
     ax.set_yticks(range(len(frame)), [_label(v) for v in frame["variant"]])
     ax.set_ylim(len(frame) - 0.4, -0.6)
-    ax.set_xlabel("difference in test accuracy, variant minus baseline (points)")
+    ax.set_xlabel(_label(label, 90))
     _plain(ax)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -107,11 +107,11 @@ def draw_curves(
     return ax
 
 
-def forest(frame: pd.DataFrame, seeds: pd.DataFrame, *, margin: float) -> str:
-    """The forest plot as SVG."""
+def forest(frame: pd.DataFrame, seeds: pd.DataFrame, *, margin: float, label: str) -> str:
+    """The forest plot as SVG. `label`: what the axis is called."""
 
     def draw(figure: Figure) -> None:
-        draw_forest(frame, seeds, ax=figure.subplots(), margin=margin)
+        draw_forest(frame, seeds, ax=figure.subplots(), margin=margin, label=label)
 
     return _svg(draw, name="forest", width=9.2, height=0.95 + 0.46 * len(frame))
 

@@ -11,7 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from knockout.analysis.anytime import Process
+from knockout.analysis.metric import Metric, counted, raw, share
+from knockout.analysis.pairing import Seed
+from knockout.analysis.scores import macro_f1
 from knockout.errors import UserError
 from knockout.ledger import Ledger, read_design, read_ledger
 from knockout.packed import thin
@@ -33,14 +38,19 @@ class Results:
     plan: Plan
     runs: pd.DataFrame
     """One row per planned run, in the design's order. run_id, variant, seed, status (with `missing`), dead, failed;
-    test_correct, test_count, test_accuracy (0 to 1), test_loss (nats), the same for validation; final_loss (nats, mean
-    over the last 5 % of steps), steps, parameters, predictions_sha256, reason, folder."""
+    test_correct, test_count, test_accuracy (0 to 1), test_loss (nats), the same for validation; test_macro_f1 (0 to 1,
+    over the classes of the test labels); final_loss (nats, mean over the last 5 % of steps), steps, parameters,
+    predictions_sha256, reason, folder; value: what the plan's metric is read from."""
     costs: pd.DataFrame
     """One row per planned run: everything of its record that a rerun need not repeat, and its attempts."""
     curves: Mapping[str, pd.DataFrame]
     """run id -> step, loss (nats), learning_rate, grad_norm"""
     epochs: Mapping[str, pd.DataFrame]
     """run id -> epoch, step, loss (nats), correct, count of the validation split"""
+    metric: Metric
+    """the plan's"""
+    correctness: Mapping[tuple[str, Seed], NDArray[np.bool_]]
+    """(variant, seed) -> for each test example whether it was predicted rightly, of runs that kept predictions"""
     damaged: tuple[str, ...]
     others: int
     """records in the folder that are not of this design"""
@@ -59,6 +69,43 @@ class Results:
     @property
     def seeds(self) -> list[int]:
         return [int(s) for s in self.design["now"]["seeds"]]
+
+    @property
+    def placebos(self) -> list[str]:
+        """Arms that are the baseline on other streams."""
+        return [str(v) for v in self.design["now"].get("placebos", [])]
+
+    @property
+    def anytime(self) -> Process | None:
+        """The e-process that decides, where seeds are added until all is decided."""
+        told = self.design["now"].get("anytime")
+        return None if told is None else told["process"]
+
+    @property
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """variant -> factor -> its level, where it differs from the baseline's."""
+        described = self.design["described"]
+        return {v: {k: b for k, (_, b) in described.get(v, {}).get("changes", {}).items()} for v in self.variants}
+
+    @property
+    def secondary(self) -> dict[str, Metric]:
+        """The plan's secondary metrics that its runs have, as column of `runs` -> metric."""
+        names = [n for n in self.plan.secondary if n != self.plan.metric]
+        columns = {n: COLUMNS[n] for n in names}
+        return {c: _metric(n, self.plan, self.runs) for n, c in columns.items() if self.runs[c].notna().any()}
+
+
+COLUMNS = {"accuracy": "test_correct", "macro_f1": "test_macro_f1", "log_loss": "test_loss"}
+"""The column of `Results.runs` that a metric is read from."""
+
+
+def _metric(name: str, plan: Plan, runs: pd.DataFrame) -> Metric:
+    if name == "accuracy":
+        sizes = runs["test_count"].dropna()
+        return counted(name, texts=int(sizes.iloc[0]) if len(sizes) else 1)
+    if name == "macro_f1":
+        return share(name)
+    return raw(name, better="lower", margin=plan.margin if plan.metric == name else 0.01, unit="nats")
 
 
 def load(root: Path) -> Results:
@@ -84,7 +131,8 @@ def load(root: Path) -> Results:
         if run_id in records and records[run_id].config["seed"] != seed:
             folder = records[run_id].folder
             raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {seed}")
-    told = {i: _predictions(record) for i, record in records.items()}
+    classes = len(design["data"].get("classes", []))
+    told = {i: _predictions(record, classes) for i, record in records.items()}
     _check_test_sets(records, told, design)
     splits = design["data"].get("splits", {})
     labels = {name: [int(c) for c in split["labels"]] for name, split in splits.items()}
@@ -102,16 +150,29 @@ def load(root: Path) -> Results:
         row["reason"] = dead or row["reason"]
         row["folder"] = _folder(root, record, ledger.attempts.get(run_id, ()))
         rows.append(row)
+    runs = _frame(rows)
+    metric = _metric(plan.metric, plan, runs)
+    runs["value"] = runs[COLUMNS[plan.metric]]
+    lacking = (runs["status"] == "finished") & runs["value"].isna()
+    if lacking.any():
+        where = root / str(runs.loc[lacking, "folder"].iloc[0])
+        raise ResultsError(f"{where}: finished, and has no {plan.metric} of the test split, which the plan judges by")
     notes = []
     if unknown:
         notes.append(f"{unknown} finished runs could not be checked for being dead: the label counts are not known.")
     if any(told[i] is None for i, record in records.items() if record.status == "finished"):
         notes.append("Some finished runs kept no predictions: their counts could not be checked against them.")
+    absent = next((p.absent for p in told.values() if p is not None and p.absent), ())
+    if absent:
+        which = ", ".join(str(design["data"]["classes"][c]) for c in absent)
+        notes.append(f"No test text has the class {which}: macro-F1 is the mean over the classes that are there.")
     return Results(
         root=root,
         design=design,
         plan=plan,
-        runs=_frame(rows),
+        runs=runs,
+        metric=metric,
+        correctness={(variant, seed): p.right for i, variant, seed in planned if (p := told.get(i)) is not None},
         costs=pd.DataFrame([_costs(*run, ledger) for run in planned], dtype=object),  # counts stay whole beside gaps
         curves=_curves(records),
         epochs={i: r.table("epochs").to_pandas() for i, r in records.items() if r.has("epochs")},
@@ -153,19 +214,27 @@ class _Predictions:
     label_counts: tuple[int, ...]
     labels_sha256: str
     predicted_sha256: str
+    macro_f1: float
+    absent: tuple[int, ...]
+    """classes that no test label has"""
+    right: NDArray[np.bool_]
 
 
-def _predictions(record: Record) -> _Predictions | None:
+def _predictions(record: Record, classes: int) -> _Predictions | None:
     if not record.has("predictions"):
         return None
     table = record.table("predictions")
     label, predicted = (table[name].to_numpy().astype("<i4") for name in ("label", "predicted"))
+    score = macro_f1(label, predicted, classes=max(classes, int(label.max(initial=0)) + 1))
     return _Predictions(
         count=len(label),
         correct=int((label == predicted).sum()),
         label_counts=tuple(int(c) for c in np.bincount(label)),
         labels_sha256=hashlib.sha256(label.tobytes()).hexdigest(),
         predicted_sha256=hashlib.sha256(predicted.tobytes()).hexdigest(),
+        macro_f1=score.value,
+        absent=score.absent,
+        right=label == predicted,
     )
 
 
@@ -239,6 +308,7 @@ def _result(record: Record, told: _Predictions | None) -> dict[str, Any]:
     row |= _metrics(record)
     row["final_loss"] = record.final_loss()
     row["predictions_sha256"] = None if told is None else told.predicted_sha256
+    row["test_macro_f1"] = None if told is None else told.macro_f1
     return row
 
 
@@ -287,7 +357,7 @@ def _dead(row: Mapping[str, Any], labels: Mapping[str, Sequence[int]], *, standa
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(list(rows))
     whole = ["steps", "parameters", *(f"{s}_{m}" for s in ("test", "validation") for m in ("correct", "count"))]
-    real = ["final_loss", *(f"{s}_{m}" for s in ("test", "validation") for m in ("accuracy", "loss"))]
+    real = ["final_loss", "test_macro_f1", *(f"{s}_{m}" for s in ("test", "validation") for m in ("accuracy", "loss"))]
     for name in whole:
         frame[name] = pd.array([r.get(name) for r in rows], dtype="Int64")
     for name in real:

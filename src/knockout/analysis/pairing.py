@@ -1,7 +1,7 @@
 """Pairs: a variant's runs beside the baseline's, seed by seed, and the estimates made of them (steps 2 and 3).
 
-Everything is computed from integer counts of correct predictions, so that ties hold (.825 - .775 is not .375 - .325 in
-floating point), and told in points: hundredths of accuracy.
+Values are taken as a metric keeps them and told in its unit: of accuracy whole counts of correct predictions, told in
+points (hundredths).
 """
 
 import math
@@ -10,27 +10,32 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
+from knockout.analysis.effects import cliffs_delta, win_rate
+from knockout.analysis.metric import Metric
+from knockout.analysis.trace import made_with
 from knockout.job import RECORDED
 
 State = Literal["complete", "variant failed", "baseline failed", "both failed", "missing"]
-Counts = npt.NDArray[np.float64]
+Seed = int | str
 Row = Mapping[str, Any]
-"""One run: status, failed, test_correct, and predictions_sha256 where there is one."""
+"""One run: status, failed, value, and predictions_sha256 where there is one."""
+
+ROUNDING = 1e-12
+"""Differences of real-valued metrics below this share of the larger value are rounding, and are taken as 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One seed of a contrast. Counts of correct predictions, where the run finished; difference in points."""
+    """One seed of a contrast. Values as the metric keeps them, where the run finished; difference in its unit."""
 
-    seed: int
+    seed: Seed
     state: State
-    variant: int | None
-    baseline: int | None
+    variant: float | None
+    baseline: float | None
     difference: float | None
     """of complete pairs only"""
     identical: bool
@@ -38,16 +43,29 @@ class Pair:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PairCounts:
+    """How the seeds of a contrast came out."""
+
+    n_planned: int
+    n_pairs: int
+    """seeds for which both runs came to a result, failures included"""
+    failed_variant_only: int
+    failed_baseline_only: int
+    failed_both: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Arm:
-    """All runs of one variant that came to a result. Accuracy in points, over those that did not fail."""
+    """All runs of one variant that came to a result. Mean and sd of the metric over those that did not fail."""
 
     runs: int
     failures: int
     rate_low: float | None
     """95 % Wilson interval of the failure rate (statsmodels `proportion_confint`)"""
     rate_high: float | None
-    accuracy: float | None
-    accuracy_sd: float | None
+    mean: float | None
+    sd: float | None
+    """of a sample (n - 1)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +74,12 @@ class Estimate:
 
     n: int
     difference: float
-    """mean, points"""
+    """mean, in the metric's unit"""
     low: float | None
-    """95 % t interval (`scipy.stats.ttest_rel`); none under three pairs"""
+    """95 % t interval; none under three pairs, nor where all differences are one number"""
     high: float | None
     sd: float | None
-    """of the differences, points"""
+    """of the differences"""
     d_z: float | None
     """difference / sd"""
     g_z: float | None
@@ -69,7 +87,9 @@ class Estimate:
     d_av: float | None
     """difference / mean of the two arms' sds (Lakens 2013, equation 10)"""
     win_rate: float
-    """(wins + ties / 2) / n"""
+    """(seeds at which the variant is better + ties / 2) / n"""
+    cliffs_delta: float
+    """P(variant > baseline) - P(variant < baseline), over all pairs of runs, paired or not (Cliff 1993)"""
     correlation: float | None
     """Pearson's, between the arms"""
     t: float | None
@@ -77,7 +97,7 @@ class Estimate:
     """of the arms as if they were not paired: a check, never chosen"""
 
 
-def pair(seed: int, variant: Row | None, baseline: Row | None, points: float) -> Pair:
+def pair(seed: Seed, variant: Row | None, baseline: Row | None, metric: Metric) -> Pair:
     """What two runs with one seed say; `None` for a run of which nothing is there."""
     ours, theirs = _result(variant), _result(baseline)
     if ours is None or theirs is None:
@@ -90,7 +110,7 @@ def pair(seed: int, variant: Row | None, baseline: Row | None, points: float) ->
             (False, True): "baseline failed",
             (True, True): "both failed",
         }[failed]  # type: ignore[assignment]  # a dict's values lose their literal types
-    a, b = _correct(ours), _correct(theirs)
+    a, b = _value(ours), _value(theirs)
     complete = state == "complete" and a is not None and b is not None
     hashes = [r.get("predictions_sha256") for r in (ours, theirs) if r is not None]
     return Pair(
@@ -98,7 +118,7 @@ def pair(seed: int, variant: Row | None, baseline: Row | None, points: float) ->
         state=state,
         variant=a,
         baseline=b,
-        difference=(a - b) * points if complete and a is not None and b is not None else None,
+        difference=(a - b) * metric.worth if complete and a is not None and b is not None else None,
         identical=complete and len(hashes) == 2 and isinstance(hashes[0], str) and hashes[0] == hashes[1],
     )
 
@@ -107,69 +127,129 @@ def _result(run: Row | None) -> Row | None:
     return run if run is not None and run["status"] in RECORDED else None
 
 
-def _correct(run: Row | None) -> int | None:
-    return None if run is None or pd.isna(run["test_correct"]) else int(run["test_correct"])
+def _value(run: Row | None) -> float | None:
+    if run is None or pd.isna(run["value"]):
+        return None
+    value = run["value"]
+    return int(value) if isinstance(value, int | np.integer) else float(value)
 
 
-def arm(runs: Sequence[Row], points: float) -> Arm:
-    """One variant's runs in sum; `points` is what one correct prediction is worth."""
+def count_pairs(states: Sequence[State]) -> PairCounts:
+    """How many seeds came out in which state."""
+    return PairCounts(
+        n_planned=len(states),
+        n_pairs=len(states) - states.count("missing"),
+        failed_variant_only=states.count("variant failed"),
+        failed_baseline_only=states.count("baseline failed"),
+        failed_both=states.count("both failed"),
+    )
+
+
+def alive(runs: Sequence[Row]) -> tuple[list[float], int, int]:
+    """Of one variant's runs: the values of those that did not fail, the number of results, the number of failures."""
     results = [r for r in map(_result, runs) if r is not None]
-    failures = sum(bool(r["failed"]) for r in results)
-    alive = np.array([_correct(r) for r in results if not r["failed"]], dtype=float) * points
-    low, high = proportion_confint(failures, len(results), method="wilson") if results else (None, None)
+    values = [v for r in results if not r["failed"] and (v := _value(r)) is not None]
+    return values, len(results), sum(bool(r["failed"]) for r in results)
+
+
+@made_with("statsmodels.stats.proportion.proportion_confint")
+def arm(values: Sequence[float], runs: int, failures: int, worth: float) -> Arm:
+    """One variant's runs in sum. `values` of those that did not fail; `worth`: of a 1 among them, in the unit told."""
+    low, high = proportion_confint(failures, runs, method="wilson") if runs else (None, None)
+    told = np.array(values, dtype=float) * worth
     return Arm(
-        runs=len(results),
+        runs=runs,
         failures=failures,
         rate_low=None if low is None else float(low),
         rate_high=None if high is None else float(high),
-        accuracy=float(alive.mean()) if alive.size else None,
-        accuracy_sd=float(alive.std(ddof=1)) if alive.size > 1 else None,
+        mean=float(told.mean()) if told.size else None,
+        sd=float(told.std(ddof=1)) if told.size > 1 else None,
     )
 
 
-def counts(pairs: Sequence[Pair]) -> tuple[Counts, Counts]:
-    """Counts of correct predictions of variant and baseline over complete pairs, as floats that hold integers."""
+def complete(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
+    """The values of variant and baseline over complete pairs."""
     whole = [(p.variant, p.baseline) for p in pairs if p.state == "complete"]
-    table = np.array(whole, dtype=float).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
+    return [a for a, _ in whole if a is not None], [b for _, b in whole if b is not None]
 
 
-def estimate(pairs: Sequence[Pair], points: float) -> Estimate | None:
-    """The estimate over complete pairs, or `None` where there are none."""
-    a, b = counts(pairs)
-    n, d = a.size, a - b
+def differences(variant: Sequence[float], baseline: Sequence[float]) -> list[float]:
+    """variant - baseline, pair by pair: exact for whole numbers, and without the noise of rounding for others.
+
+    A difference below 1e-12 of the largest value is 0, and differences that are equal but for that are one number.
+    """
+    d = [a - b for a, b in zip(variant, baseline, strict=True)]
+    if all(float(x).is_integer() for x in (*variant, *baseline)):
+        return d
+    noise = ROUNDING * max(map(abs, (*variant, *baseline)), default=0.0)
+    d = [0.0 if abs(x) <= noise else x for x in d]
+    return [d[0]] * len(d) if d and max(d) - min(d) <= noise else d
+
+
+@made_with("scipy.stats.ttest_1samp")
+def estimate(
+    variant: Sequence[float], baseline: Sequence[float], worth: float, sign: int, level: float = 0.95
+) -> Estimate | None:
+    """The estimate over complete pairs, or `None` where there are none. `sign`: -1 where lower values are better."""
+    a, b = np.array(variant, dtype=float), np.array(baseline, dtype=float)
+    whole = differences(variant, baseline)
+    n = len(whole)
     if not n:
         return None
+    unit = scale_of(whole)
+    d = np.array(whole) / unit
     sd = float(d.std(ddof=1)) if n > 1 else None
-    varies = sd is not None and sd > 0
-    sd_a, sd_b = (float(a.std(ddof=1)), float(b.std(ddof=1))) if n > 1 else (0.0, 0.0)
-    spread = (sd_a + sd_b) / 2
+    varies = sd is not None and len(set(whole)) > 1
+    sd = 0.0 if sd is not None and not varies else sd
+    apart = scale_of([*variant, *baseline])
+    sd_a, sd_b = (float((a / apart).std(ddof=1)), float((b / apart).std(ddof=1))) if n > 1 else (0.0, 0.0)
+    level_a, level_b = (_varies(variant), _varies(baseline))
+    spread = (sd_a + sd_b) / 2 if level_a or level_b else 0.0
+    mean = float(d.mean())
     low = high = t = welch = None
-    if n > 2 and sd is not None:
-        low = high = float(d.mean())
-        if varies:
-            result = stats.ttest_rel(a, b)
-            interval = result.confidence_interval(0.95)
-            low, high, t = float(interval.low), float(interval.high), float(result.statistic)
-        if spread > 0:
-            # From the moments: `ttest_ind` itself warns where one of the arms is constant.
-            told = stats.ttest_ind_from_stats(a.mean(), sd_a, n, b.mean(), sd_b, n, equal_var=False)
-            welch = float(told.pvalue)
-    d_z = float(d.mean()) / sd if varies and sd is not None else None
+    if n > 2 and varies:
+        result = stats.ttest_1samp(d, 0.0)
+        interval = result.confidence_interval(level)
+        low, high, t = float(interval.low), float(interval.high), float(result.statistic)
+    if n > 2 and spread > 0:
+        # From the moments: `ttest_ind` itself warns where one of the arms is constant.
+        told = stats.ttest_ind_from_stats(
+            (a / apart).mean(),
+            sd_a if level_a else 0.0,
+            n,
+            (b / apart).mean(),
+            sd_b if level_b else 0.0,
+            n,
+            equal_var=False,
+        )
+        welch = float(told.pvalue)
+    d_z = mean / sd if varies and sd else None
     return Estimate(
         n=n,
-        difference=float(d.mean()) * points,
-        low=None if low is None else low * points,
-        high=None if high is None else high * points,
-        sd=None if sd is None else sd * points,
+        difference=mean * unit * worth,
+        low=None if low is None else low * unit * worth,
+        high=None if high is None else high * unit * worth,
+        sd=None if sd is None else sd * unit * worth,
         d_z=d_z,
         g_z=None if d_z is None or n < 3 else d_z * _hedges(n - 1),  # the factor is 0 at one degree of freedom
-        d_av=float(d.mean()) / spread if spread > 0 else None,
-        win_rate=float(np.mean((d > 0) + (d == 0) / 2)),
-        correlation=float(np.corrcoef(a, b)[0, 1]) if n > 2 and a.std() > 0 and b.std() > 0 else None,
+        d_av=mean * (unit / apart) / spread if spread > 0 else None,
+        win_rate=win_rate([x * sign for x in whole]),
+        cliffs_delta=cliffs_delta(variant, baseline),
+        correlation=float(np.corrcoef(a / apart, b / apart)[0, 1]) if n > 2 and level_a and level_b else None,
         t=t,
         p_welch=welch,
     )
+
+
+def scale_of(values: Sequence[float]) -> float:
+    """1 for values of ordinary size, else a power of two that brings them there, so that squares neither under- nor
+    overflow: tests do not change when data are rescaled."""
+    largest = max(map(abs, values), default=0.0)
+    return 1.0 if not largest or 1e-100 < largest < 1e100 else math.ldexp(1.0, math.frexp(largest)[1])
+
+
+def _varies(values: Sequence[float]) -> bool:
+    return bool(values) and max(values) - min(values) > ROUNDING * max(map(abs, values))
 
 
 def _hedges(df: int) -> float:

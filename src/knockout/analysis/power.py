@@ -100,6 +100,37 @@ def reachable(
 
 
 @dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a study could find at the sd that it saw, never computed from the difference that it saw.
+
+    Each twice: tested alone (at alpha), and as the first of K under Holm (at alpha / K). Sizes in the metric's unit.
+    """
+
+    detectable: float
+    """the smallest difference found with the plan's power"""
+    detectable_first: float
+    seeds_difference: int | None
+    """to find a difference of one margin with the plan's power; None above a million"""
+    seeds_difference_first: int | None
+    seeds_equivalence: int | None
+    """to show equivalence with the plan's power if the truth is 0"""
+    seeds_equivalence_first: int | None
+
+
+def needs(sd: float, margin: float, n: int, k: int, alpha: float, power: float) -> Needs:
+    """What n seeds and an sd of differences give, and what one margin would take, among k contrasts."""
+    size, first = margin / sd, alpha / k
+    return Needs(
+        detectable=detectable_effect(n, alpha, power) * sd,
+        detectable_first=detectable_effect(n, first, power) * sd,
+        seeds_difference=seeds_for_difference(size, alpha, power),
+        seeds_difference_first=seeds_for_difference(size, first, power),
+        seeds_equivalence=seeds_for_equivalence(size, alpha, power),
+        seeds_equivalence_first=seeds_for_equivalence(size, first, power),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Level:
     """What one contrast can do when it is tested at this level. Effects in points, chances from 0 to 1."""
 

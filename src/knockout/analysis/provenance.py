@@ -2,12 +2,13 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from knockout.analysis.load import Results
-from knockout.analysis.power import in_points
+from knockout.study import Plan
 
-JUDGING = ("metric", "test", "correction", "alpha", "margin", "dead_standard_errors")
+JUDGING = ("metric", "test", "failures", "equivalence", "correction", "alpha", "margin", "dead_standard_errors")
 """The keys of a plan that can turn a verdict."""
 
 MADE_WITH = {
@@ -31,7 +32,8 @@ def exploratory(results: Results) -> dict[str, str]:
     everything = []
     if list(first["seeds"]) != list(now["seeds"]):
         everything.append("the seeds changed after the first run")
-    turned = [k for k in JUDGING if first["plan"].get(k) != now["plan"].get(k)]
+    default = asdict(Plan())  # what a design says that was made before a key was there
+    turned = [k for k in JUDGING if first["plan"].get(k, default[k]) != now["plan"].get(k, default[k])]
     if turned:
         everything.append(f"the plan's {', '.join(turned)} changed after the first run")
     found = {}
@@ -80,7 +82,7 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
     overridden = f" (the study's own: {', '.join(design['overridden'])})" if design["overridden"] else ""
     judged = (
         f"test {plan.metric}, paired t test, Holm over {len(results.variants) + len(dropped(results))} contrasts,"
-        f" alpha {plan.alpha:g}, margin {in_points(plan.margin)}{overridden}"
+        f" alpha {plan.alpha:g}, margin {results.metric.size(plan.margin)}{overridden}"
     )
     return [*rows, ("Judged by", judged)]
 

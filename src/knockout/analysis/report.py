@@ -11,15 +11,18 @@ import pandas as pd
 from markupsafe import Markup
 
 from knockout.analysis import provenance, tables
+from knockout.analysis.account import account
 from knockout.analysis.claims import Judged, judge
-from knockout.analysis.contrasts import Contrast, contrasts
+from knockout.analysis.comparison import Comparison, compare_runs
+from knockout.analysis.contrasts import Contrast
 from knockout.analysis.curves import loss_curves, summary, validation_curves
-from knockout.analysis.document import context
+from knockout.analysis.document import judged_context, study_context
 from knockout.analysis.load import Results, ResultsError, load
-from knockout.analysis.power import in_points
+from knockout.analysis.metric import Metric
+from knockout.analysis.wording import title
 from knockout.strict import printable
 
-FILES = ("report.html", "report.md", "summary.csv", "contrasts.csv", "costs.csv")
+FILES = ("report.html", "report.md", "summary.csv", "contrasts.csv", "costs.csv", "analysis.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +30,15 @@ class Report:
     """What was written, and what it was written from."""
 
     results: Results
-    contrasts: tuple[Contrast, ...]
+    comparison: Comparison
     claims: tuple[Judged, ...]
     answer: tuple[str, ...]
     paths: Mapping[str, Path]
     """name below the study's folder, such as "report.html" -> path"""
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        return self.comparison.contrasts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,29 +68,115 @@ def write_report(root: Path) -> Report:
         raise ResultsError(
             f"{root}: none of {len(results.runs)} planned runs has finished, so there is nothing to report"
         )
-    late, found, claims = _judged(results)
-    figures = draw(results, found)
-    told = context(results, found, claims, figures=figures, late=late)
+    late = provenance.exploratory(results)
+    comparison, claims = judged(results)
+    figures = draw(results, comparison)
+    told = study_context(results, comparison, claims, figures=figures, late=late)
     texts = {
         "summary.csv": tables.csv_text(tables.summary_table(results)),
-        "contrasts.csv": tables.csv_text(tables.contrast_table(found, late)),
         "costs.csv": tables.csv_text(results.costs),
-        "report.md": _markdown().get_template("report.md.j2").render(told),
-        "report.html": _html().get_template("report.html.j2").render(told),
+        **_texts(comparison, told, figures, late=late),
     }
-    for figure in figures:
-        texts[f"figures/{figure.name}.svg"] = figure.svg
-        texts |= {f"figures/{name}.csv": tables.csv_text(frame) for name, frame in figure.data.items()}
-    (root / "figures").mkdir(exist_ok=True)
-    for name, text in texts.items():
-        _replace(root / name, text)
+    _write(root, texts)
     return Report(
         results=results,
-        contrasts=tuple(found),
+        comparison=comparison,
         claims=tuple(claims),
         answer=tuple(told["answer"]),
         paths={name: root / name for name in texts},
     )
+
+
+def write_comparison(
+    comparison: Comparison, target: Path, *, title: str, question: str, provenance: Sequence[tuple[str, str]]
+) -> dict[str, Path]:
+    """Write the report of runs that come from elsewhere into a folder, each file whole or not at all.
+
+    `provenance`: (name, value) of where the runs come from. Returns the paths, by name below the folder.
+    Raises `ResultsError` where the folder is a study's own, or no run has finished.
+    """
+    if (target / "design.json").exists():
+        raise ResultsError(f"{target} is the folder of a study: name another with --to")
+    first = comparison.contrasts[0]
+    recorded = [p for c in comparison.contrasts for p in c.pairs if p.state != "missing"]
+    if not recorded and first.baseline.runs == 0:
+        raise ResultsError("none of the runs has finished, so there is nothing to report")
+    figures = [_forest(comparison)]
+    planned = len(comparison.seeds) * (len(comparison.contrasts) + 1)
+    done = first.baseline.runs + sum(c.arm.runs for c in comparison.contrasts)
+    told = judged_context(comparison, described={}, late={}, done=done, planned=planned)
+    told |= {
+        "title": title,
+        "question": question,
+        "lead": "Runs are compared with the baseline's run of the same seed.",
+        "design": _frame_design(comparison),
+        "figures": figures,
+        "claims": [],
+        "costs": [],
+        "workers": "",
+        "troubles": None,
+        "caveats": [
+            "What was shared between runs of one seed, and what was tuned for which variant, is not known here.",
+            (
+                "Verdicts are over the seeds given, on one test set. Seeds that were added after looking at results"
+                " make every p value here too small."
+            ),
+        ],
+        "provenance": list(provenance),
+    }
+    texts = _texts(comparison, told, figures, late={})
+    target.mkdir(parents=True, exist_ok=True)
+    _write(target, texts)
+    return {name: target / name for name in texts}
+
+
+def _frame_design(comparison: Comparison) -> list[tuple[str, str]]:
+    metric, plan = comparison.metric, comparison.plan
+    seeds = ", ".join(map(str, comparison.seeds[:12])) + (", …" if len(comparison.seeds) > 12 else "")
+    return [
+        ("Baseline", comparison.baseline),
+        ("Variants", str(len(comparison.contrasts))),
+        ("Seeds", f"{len(comparison.seeds)} ({seeds})"),
+        (
+            "Judged by",
+            (
+                f"{metric.name} ({metric.better} is better), paired t test, Holm over {len(comparison.contrasts)}"
+                f" contrasts, alpha {plan.alpha:g}, margin {metric.size(plan.margin)}"
+            ),
+        ),
+    ]
+
+
+def _texts(
+    comparison: Comparison, told: Mapping[str, object], figures: Sequence["Figure"], *, late: Mapping[str, str]
+) -> dict[str, str]:
+    """The files that every report has: name -> text."""
+    texts = {
+        "contrasts.csv": tables.csv_text(tables.contrast_table(comparison.contrasts, late)),
+        "analysis.json": account(comparison),
+        "report.md": _markdown().get_template("report.md.j2").render(told),
+        "report.html": _html().get_template("report.html.j2").render(told),
+    }
+    more = {
+        "seeds.csv": tables.left_out_table(comparison.contrasts),
+        "examples.csv": tables.mcnemar_table(comparison.contrasts),
+        "secondary.csv": tables.secondary_table(comparison.secondary),
+        "effects.csv": tables.effect_table(comparison.crossings),
+    }
+    texts |= {name: tables.csv_text(frame) for name, frame in more.items() if len(frame)}
+    for figure in figures:
+        texts[f"figures/{figure.name}.svg"] = figure.svg
+        texts |= {f"figures/{name}.csv": tables.csv_text(frame) for name, frame in figure.data.items()}
+    return texts
+
+
+def _write(root: Path, texts: Mapping[str, str]) -> None:
+    (root / "figures").mkdir(exist_ok=True)
+    for name in ("seeds.csv", "examples.csv", "secondary.csv", "effects.csv"):
+        if name not in texts:  # of an earlier report, which had it
+            (root / name).unlink(missing_ok=True)
+    for name, text in texts.items():
+        _replace(root / name, text)
 
 
 def verdict_note(root: Path) -> str:
@@ -94,41 +187,42 @@ def verdict_note(root: Path) -> str:
     results = load(root)
     told: dict[str, object] = {"question": results.design["question"], "verdicts": [], "damaged": results.damaged}
     if (results.runs["status"] == "finished").any():
-        late, found, claims = _judged(results)
-        told |= context(results, found, claims, figures=[], late=late)
+        comparison, claims = judged(results)
+        told |= study_context(results, comparison, claims, figures=[], late=provenance.exploratory(results))
     return _markdown().get_template("note.md.j2").render(told, planned=len(results.runs))
 
 
-def _judged(results: Results) -> tuple[dict[str, str], list[Contrast], list[Judged]]:
-    """Why a variant is exploratory, the contrasts, and the rulings on the claims."""
-    late = provenance.exploratory(results)
-    found = contrasts(
+def judged(results: Results) -> tuple[Comparison, list[Judged]]:
+    """Everything that is said of a study's variants, and the rulings on its claims."""
+    found = compare_runs(
         results.runs,
+        metric=results.metric,
         baseline=results.baseline,
         variants=results.variants,
         seeds=results.seeds,
         plan=results.plan,
         family=len(results.variants) + len(provenance.dropped(results)),
+        others=results.secondary,
+        changes=results.changes,
+        placebo_arms=results.placebos,
+        anytime=results.anytime,
+        correctness=results.correctness,
     )
-    return late, found, judge(results.design["claims"], found)
+    claims = judge(
+        results.design["claims"],
+        found.contrasts,
+        runs=results.runs,
+        baseline=results.baseline,
+        caller=found.trace,
+    )
+    return found, claims
 
 
-def draw(results: Results, found: Sequence[Contrast]) -> list[Figure]:
+def draw(results: Results, comparison: Comparison) -> list[Figure]:
     """All figures of a report, as SVG with their data and captions."""
     from knockout.analysis import figures  # matplotlib: only where something is drawn
 
-    margin = results.plan.margin
-    forest, seeds = tables.forest_table(found), tables.forest_seed_table(found)
-    compressed = figures.is_compressed(forest, seeds, margin=margin)
-    drawn = [
-        Figure(
-            name="forest",
-            title="Differences from the baseline",
-            caption=_forest_caption(results, failures=bool(forest["failures"].sum()), compressed=compressed),
-            svg=figures.forest(forest, seeds, margin=margin),
-            data={"forest": forest, "forest_seeds": seeds},
-        )
-    ]
+    drawn = [_forest(comparison)]
     loss, block = loss_curves(results)
     accuracy = validation_curves(results)
     classes = len(results.design["data"].get("classes", []))
@@ -179,18 +273,39 @@ def draw(results: Results, found: Sequence[Contrast]) -> list[Figure]:
     return drawn
 
 
-def _forest_caption(results: Results, *, failures: bool, compressed: bool) -> str:
-    margin = results.plan.margin
+def _forest(comparison: Comparison) -> Figure:
+    from knockout.analysis import figures
+
+    metric, margin = comparison.metric, comparison.plan.margin
+    forest, seeds = tables.forest_table(comparison.contrasts), tables.forest_seed_table(comparison.contrasts)
+    compressed = figures.is_compressed(forest, seeds, margin=margin)
+    failures = bool(forest["failures"].sum())
+    return Figure(
+        name="forest",
+        title=f"Differences from {'the baseline' if comparison.baseline == 'baseline' else comparison.baseline}",
+        caption=_forest_caption(metric, margin, n=len(comparison.seeds), failures=failures, compressed=compressed),
+        svg=figures.forest(forest, seeds, margin=margin, label=_axis(metric)),
+        data={"forest": forest, "forest_seeds": seeds},
+    )
+
+
+def _axis(metric: Metric) -> str:
+    unit = f" ({metric.unit})" if metric.unit else ""
+    arrow = "" if metric.better == "higher" else "; lower is better"
+    return f"difference in {title(metric)}{unit}, variant minus baseline{arrow}"
+
+
+def _forest_caption(metric: Metric, margin: float, *, n: int, failures: bool, compressed: bool) -> str:
     told = [
-        f"Difference in test accuracy, variant minus baseline, paired by seed; n = {len(results.seeds)} where the",
+        f"Difference in {title(metric)}, variant minus baseline, paired by seed; n = {n} where the",
         "table names no other number. Diamond: mean. Line: 95 % t interval over seeds, not adjusted for the number",
-        f"of variants; it decides nothing. Dots under it: one per seed. Band: the margin of ±{in_points(margin)}.",
+        f"of variants; it decides nothing. Dots under it: one per seed. Band: the margin of ±{metric.size(margin)}.",
     ]
     if failures:
         told.append("Hollow diamond: runs failed, and the mean is over the pairs in which neither did;")
         told.append("x at the left edge: pairs with a failed run.")
     if compressed:
-        told.append(f"The axis is linear to ±{in_points(4 * margin)} and logarithmic beyond.")
+        told.append(f"The axis is linear to ±{metric.size(4 * margin)} and logarithmic beyond.")
     return " ".join(told)
 
 

@@ -2,18 +2,23 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from knockout.analysis.contrasts import Contrast
+from knockout.analysis.crossing import Crossing
 from knockout.analysis.load import Results
+from knockout.analysis.pairing import Estimate
+from knockout.analysis.power import Needs
+from knockout.analysis.secondary import Secondary
+from knockout.analysis.two_source import TwoSource
 
 SUMMARY = (
     "variant", "seed", "run_id", "status", "failed", "dead",
-    "test_correct", "test_count", "test_accuracy", "test_loss",
+    "test_correct", "test_count", "test_accuracy", "test_macro_f1", "test_loss",
     "validation_correct", "validation_count", "validation_accuracy", "validation_loss",
     "final_loss", "steps", "parameters",
 )  # fmt: skip
@@ -37,23 +42,99 @@ def summary_table(results: Results) -> pd.DataFrame:
 
 def contrast_table(contrasts: Sequence[Contrast], exploratory: Mapping[str, str]) -> pd.DataFrame:
     """Every number of every contrast, one row per variant. The arms' columns start with variant_ and baseline_."""
-    rows = []
-    for contrast in contrasts:
-        whole = {
-            k: v for k, v in vars(contrast).items() if k not in ("pairs", "arm", "baseline", "estimate", "verdict")
-        }
-        row: dict[str, Any] = {"variant": whole.pop("variant"), "verdict": contrast.label}
-        row |= {f"variant_{k}": v for k, v in asdict(contrast.arm).items()}
-        row |= {f"baseline_{k}": v for k, v in asdict(contrast.baseline).items()}
-        names = ESTIMATE if contrast.estimate is None else asdict(contrast.estimate)
-        row |= {("n_estimate" if k == "n" else k): v for k, v in dict(names).items()}
-        rows.append({**row, **whole, "exploratory": exploratory.get(contrast.variant, "")})
-    return pd.DataFrame(rows)
+    return pd.DataFrame([contrast_row(c, exploratory.get(c.variant, "")) for c in contrasts])
 
 
-ESTIMATE = dict.fromkeys(
-    ("n", "difference", "low", "high", "sd", "d_z", "g_z", "d_av", "win_rate", "correlation", "t", "p_welch")
-)
+def contrast_row(c: Contrast, exploratory: str = "") -> dict[str, Any]:
+    """One contrast as it stands in contrasts.csv. results/README.md says what each column is."""
+    beside, two = c.companions, c.two_source
+    row: dict[str, Any] = {"variant": c.variant, "metric": c.metric.name, "unit": c.metric.unit, "verdict": c.label}
+    row |= {f"variant_{k}": v for k, v in asdict(c.arm).items()}
+    row |= {f"baseline_{k}": v for k, v in asdict(c.baseline).items()}
+    row |= {("n_estimate" if k == "n" else k): v for k, v in _fields(Estimate, c.estimate).items()}
+    row |= asdict(c.counts)
+    row |= {"family": c.family, "alpha": c.alpha, "margin": c.margin, "power": c.power, "p_failures": c.p_failures}
+    row |= {"test": c.test, "p": c.p, "p_holm": c.p_holm, "p_tost": c.p_tost, "p_tost_holm": c.p_tost_holm}
+    row |= {
+        "p_sign_flip": c.p_sign_flip,
+        "p_sign_flip_holm": c.p_sign_flip_holm,
+        "sign_flip_method": None if beside.sign_flip is None else beside.sign_flip.method,
+        "p_wilcoxon": None if beside.wilcoxon is None else beside.wilcoxon.p,
+        "p_wilcoxon_holm": beside.wilcoxon_holm,
+        "rank_biserial": None if beside.wilcoxon is None else beside.wilcoxon.rank_biserial,
+        "p_max_t": beside.max_t,
+        "disagree": ", ".join(beside.disagree),
+        "sd_ratio": None if beside.stability is None else beside.stability.ratio,
+        "p_pitman_morgan": None if beside.stability is None else beside.stability.p,
+    }
+    row |= {"floor": c.floor, "seeds_for_floor": c.seeds_for_floor, "normal_theory_only": c.normal_theory_only}
+    row |= {"identical": c.identical, "unchanged": c.unchanged}
+    row |= _fields(Needs, c.needs) | {"pairing_pays_above": c.pairing_pays_above}
+    row |= {f"texts_{k}": v for k, v in _fields(TwoSource, two).items()}
+    row |= {
+        "left_out_flips": ", ".join(str(x.seed) for x in c.left_out if x.flips),
+        "direction": c.direction,
+        "reason": c.reason,
+    }
+    return {**row, "exploratory": exploratory}
+
+
+def _fields(cls: type, value: Any) -> dict[str, Any]:
+    """The fields of a result, each None where there is no result."""
+    return {f.name: None if value is None else getattr(value, f.name) for f in fields(cls)}
+
+
+def left_out_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
+    """Every contrast without each of its seeds: seeds.csv."""
+    return pd.DataFrame([{"variant": c.variant, **asdict(x)} for c in contrasts for x in c.left_out])
+
+
+def mcnemar_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
+    """McNemar's test over test examples, seed by seed: examples.csv. Each p is given its seed, and not corrected."""
+    return pd.DataFrame([{"variant": c.variant, **asdict(d)} for c in contrasts for d in c.mcnemar])
+
+
+def secondary_table(rows: Sequence[Secondary]) -> pd.DataFrame:
+    """Every variant on every secondary metric: secondary.csv."""
+    return pd.DataFrame(
+        [
+            {
+                "metric": s.metric.name,
+                "unit": s.metric.unit,
+                "better": s.metric.better,
+                "variant": s.variant,
+                **_fields(Estimate, s.estimate),
+                "test": s.test,
+                "p": s.p,
+                "p_bh": s.p_bh,
+            }
+            for s in rows
+        ]
+    )
+
+
+def effect_table(crossings: Sequence[Crossing]) -> pd.DataFrame:
+    """Main effects and interactions of every factorial: effects.csv."""
+    return pd.DataFrame(
+        [
+            {
+                "factorial": " x ".join(crossing.factorial.factors),
+                "effect": e.name,
+                "order": e.order,
+                "n_planned": e.n_planned,
+                **_fields(Estimate, e.estimate),
+                "p": e.judgement.tested.p,
+                "p_holm": e.judgement.p_holm,
+                "p_tost": e.judgement.tested.p_tost,
+                "p_tost_holm": e.judgement.p_tost_holm,
+                "p_sign_flip": None if e.sign_flip is None else e.sign_flip.p,
+                "finding": e.finding,
+                "reason": e.judgement.reason,
+            }
+            for crossing in crossings
+            for e in crossing.effects
+        ]
+    )
 
 
 def forest_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:

@@ -6,8 +6,9 @@ from typing import Any
 
 from knockout.analysis.contrasts import Contrast
 from knockout.analysis.load import Results
+from knockout.analysis.metric import Metric
 from knockout.analysis.pairing import Arm, Estimate
-from knockout.analysis.power import in_points, span
+from knockout.analysis.power import span
 from knockout.study import Plan
 
 DASH = "–"
@@ -34,17 +35,31 @@ def p_equals(p: float) -> str:
     return f"p {text[0]} {text[1:]}" if text.startswith("<") else f"p = {text}"
 
 
-def interval(estimate: Estimate | None) -> str:
-    """The 95 % t interval in points, or a dash where there is none."""
-    return DASH if estimate is None or estimate.low is None else f"[{signed(estimate.low)}, {signed(estimate.high)}]"
+def interval(estimate: Estimate | None, digits: int = 2) -> str:
+    """The t interval, a dash where there is none, "no spread" where all differences are one number."""
+    if estimate is None or estimate.low is None:
+        return "no spread" if estimate is not None and estimate.n > 2 else DASH
+    return f"[{signed(estimate.low, digits)}, {signed(estimate.high, digits)}]"
 
 
-def accuracy(arm: Arm) -> str:
-    """Mean and sd in points over the runs that did not fail, whose number is said where some did."""
-    if arm.accuracy is None:
+def level(arm: Arm, digits: int = 2) -> str:
+    """Mean and sd over the runs that did not fail, whose number is said where some did."""
+    if arm.mean is None:
         return DASH
     alive = f" (n = {arm.runs - arm.failures})" if arm.failures else ""
-    return number(arm.accuracy) + (f" ± {number(arm.accuracy_sd)}" if arm.accuracy_sd is not None else "") + alive
+    return number(arm.mean, digits) + (f" ± {number(arm.sd, digits)}" if arm.sd is not None else "") + alive
+
+
+def title(metric: Metric) -> str:
+    """What a metric is called in a sentence: "accuracy", "macro-F1", "log-loss"."""
+    return {"macro_f1": "macro-F1", "log_loss": "log-loss"}.get(metric.name, metric.name)
+
+
+def header(metric: Metric) -> str:
+    """What a column of levels is called: "Accuracy, %", "Log-loss, nats"."""
+    name = title(metric)
+    unit = "%" if metric.unit == "points" else metric.unit
+    return f"{name[:1].upper()}{name[1:]}" + (f", {unit}" if unit else "")
 
 
 def change(described: Mapping[str, Any], variant: str) -> str:
@@ -63,27 +78,32 @@ def plural(n: int, noun: str) -> str:
 
 def needed(contrast: Contrast) -> str:
     """Seeds that would decide at the observed sd, and the differences that this study could find."""
-    if contrast.detectable is None or contrast.detectable_first is None:
+    told, metric = contrast.needs, contrast.metric
+    if told is None:
         return ""
-    seeds = span(contrast.seeds_difference, contrast.seeds_difference_first)
-    equal = span(contrast.seeds_equivalence, contrast.seeds_equivalence_first)
+    seeds = span(told.seeds_difference, told.seeds_difference_first)
+    equal = span(told.seeds_equivalence, told.seeds_equivalence_first)
     if_whole = " (were no run to fail)" if contrast.failures else ""
+    found = f"{detectable(contrast)} {metric.unit}".rstrip()
     return (
-        f"With {contrast.n_planned} seeds and the sd seen here{if_whole}, a difference of {detectable(contrast)} points"
-        f" would be found with a chance of {contrast.power * 100:g} %; {seeds} seeds would find one of"
-        f" {in_points(contrast.margin)}, and {equal} would show equivalence if there is none."
+        f"With {contrast.n_planned} seeds and the sd seen here{if_whole}, a difference of {found} would be found with a"
+        f" chance of {contrast.power * 100:g} %; {seeds} seeds would find one of {metric.size(contrast.margin)}, and"
+        f" {equal} would show equivalence if there is none."
     )
 
 
 def detectable(contrast: Contrast) -> str:
-    """The smallest detectable difference in points, tested alone and as the first under Holm."""
-    alone, first = number(contrast.detectable), number(contrast.detectable_first)
+    """The smallest detectable difference, tested alone and as the first under Holm."""
+    told, digits = contrast.needs, contrast.metric.digits
+    if told is None:
+        return DASH
+    alone, first = number(told.detectable, digits), number(told.detectable_first, digits)
     return alone if alone == first else f"{alone} to {first}"
 
 
-def meanings(plan: Plan) -> list[tuple[str, str]]:
+def meanings(plan: Plan, metric: Metric) -> list[tuple[str, str]]:
     """How to read a verdict: (verdict, what it says), in the order of the rule."""
-    alpha, margin = f"{plan.alpha:g}", in_points(plan.margin)
+    alpha, margin = f"{plan.alpha:g}", metric.size(plan.margin)
     return [
         ("undecidable by design", "With this many seeds no result could have decided; estimates only."),
         ("incomplete", "A run that was planned has no result yet; nothing is tested before it has."),
@@ -99,7 +119,10 @@ def caveats(results: Results) -> list[str]:
     """What the verdicts do not reach."""
     told = [
         "Seeds vary initialisation, data order and dropout, not the split: everything here is on this training set.",
-        "Inference is over seeds, on this one test set: that the differences hold on other texts is not tested.",
+        (
+            "Verdicts are over seeds, on this one test set. Whether the differences hold on other texts like these is"
+            " told apart, and decides nothing."
+        ),
     ]
     if "learning_rate" in results.design["recipe"]:
         told.append(
@@ -111,18 +134,22 @@ def caveats(results: Results) -> list[str]:
     return [*told, "Costs were measured while other runs shared the machine."]
 
 
-def answer(results: Results, contrasts: Sequence[Contrast]) -> list[str]:
-    """The answer to a study's question: two to six sentences, each read off the verdicts."""
+def answer(contrasts: Sequence[Contrast], *, done: int, planned: int) -> list[str]:
+    """The answer to a question: two to six sentences, each read off the verdicts. `done` of `planned` runs came to a
+    result."""
     first = contrasts[0]
+    metric = first.metric
     told: list[str] = []
-    done = int(results.runs["status"].isin(["finished", "diverged"]).sum())
-    if done < len(results.runs):
-        told.append(f"The study is not complete: {done:,} of {plural(len(results.runs), 'run')} came to a result.")
-    mean = accuracy(dataclasses.replace(first.baseline, failures=0))
+    if done < planned:
+        told.append(f"The study is not complete: {done:,} of {plural(planned, 'run')} came to a result.")
+    unit = " %" if metric.unit == "points" else f" {metric.unit}" if metric.unit else ""
+    mean = level(dataclasses.replace(first.baseline, failures=0), metric.digits)
     alive = first.baseline.runs - first.baseline.failures
     over = f"the {alive} of {first.baseline.runs} seeds that did not fail"
-    base = f"the baseline ({mean} % accuracy over {over if first.baseline.failures else plural(alive, 'seed')})"
-    if first.baseline.accuracy is None:  # none of its runs finished alive
+    base = (
+        f"the baseline ({mean}{unit} {title(metric)} over {over if first.baseline.failures else plural(alive, 'seed')})"
+    )
+    if first.baseline.mean is None:  # none of its runs finished alive
         base = "the baseline"
     by: dict[str, list[Contrast]] = {}
     for contrast in contrasts:
@@ -136,10 +163,10 @@ def answer(results: Results, contrasts: Sequence[Contrast]) -> list[str]:
         f"Against {base}, {listed(moved)}." if moved else f"Nothing is shown to be better or worse than {base}."
     )
     if "trivial" in by:
-        told.append(f"{_sized(by['trivial'])} differ{_s(by['trivial'])}, but by less than {in_points(first.margin)}.")
+        told.append(f"{_sized(by['trivial'])} differ{_s(by['trivial'])}, but by less than {metric.size(first.margin)}.")
     if "equivalent" in by:
         told.append(
-            f"{_sized(by['equivalent'])} {_is(by['equivalent'])} equivalent to it within ±{in_points(first.margin)}."
+            f"{_sized(by['equivalent'])} {_is(by['equivalent'])} equivalent to it within ±{metric.size(first.margin)}."
         )
     still = by.get("inconclusive", [])
     parted = [c for c in still if c.n_pairs < c.n_planned]
@@ -163,13 +190,14 @@ def answer(results: Results, contrasts: Sequence[Contrast]) -> list[str]:
 
 def _deciding(contrasts: Sequence[Contrast]) -> str:
     """What would decide inconclusive contrasts: the seeds that the hardest of them needs."""
-    seeds = [n for c in contrasts for n in (c.seeds_difference_first, c.seeds_equivalence_first)]
+    needs = [c.needs for c in contrasts]
+    seeds = [n for t in needs if t is not None for n in (t.seeds_difference_first, t.seeds_equivalence_first)]
     known = [n for n in seeds if n is not None]
-    if not seeds or len(known) < len(seeds):
+    if not seeds or len(known) < len(seeds) or None in needs:
         return ""
     first = contrasts[0]
     return (
-        f": {max(known):,} seeds would decide between no difference and one of {in_points(first.margin)},"
+        f": {max(known):,} seeds would decide between no difference and one of {first.metric.size(first.margin)},"
         f" with a chance of {first.power * 100:g} %"
     )
 
@@ -181,51 +209,103 @@ def sentence(contrast: Contrast) -> str:
         parts.append(_failures(contrast))
     estimate = contrast.estimate
     if contrast.identical:
-        parts.append("The predictions are identical in every pair.")
+        parts.append("The predictions are identical in every pair: the change may have no effect at all.")
+    elif contrast.unchanged:
+        parts.append(f"Every pair has the same {title(contrast.metric)}: see whether the change has any effect at all.")
     if contrast.normal_theory_only:
         parts.append(
             f"Normal theory only: at {contrast.n_planned} seeds and {plural(contrast.family, 'contrast')} no exact test"
             f" could decide (that needs {contrast.seeds_for_floor})."
         )
-    elif contrast.sign_flip_disagrees:
-        parts.append(
-            f"The exact sign-flip test disagrees: {p_equals(contrast.p_sign_flip_holm)} after Holm. The t test was"
-            " planned, and decides."
-        )
+    else:
+        parts.append(_disagreement(contrast))
+    parts += [_one_seed(contrast), _other_texts(contrast), _given_this_seed(contrast)]
     if contrast.verdict == "inconclusive" and estimate is not None and contrast.n_pairs == contrast.n_planned:
         parts.append(needed(contrast))
     return " ".join(p for p in parts if p)
 
 
+def _disagreement(contrast: Contrast) -> str:
+    """Which companions say otherwise about p <= alpha."""
+    beside = contrast.companions
+    p = {
+        "sign-flip": beside.sign_flip_holm,
+        "Wilcoxon": beside.wilcoxon_holm,
+        "max-T": beside.max_t if beside.max_t is not None else 1.0,
+    }
+    against = [f"{name} ({p_equals(p[name])})" for name in beside.disagree]
+    if not against:
+        return ""
+    return f"Adjusted as the t test is, {listed(against)} would say otherwise. The t test was planned, and decides."
+
+
+def _one_seed(contrast: Contrast) -> str:
+    """Whether the verdict hangs on one seed."""
+    flips = [x for x in contrast.left_out if x.flips]
+    if not flips:
+        return ""
+    without = [f"{x.seed} ({x.verdict})" for x in flips[:3]]
+    more = f" and {len(flips) - 3} others" if len(flips) > 3 else ""
+    if len(flips) == 1:
+        return f"One seed flips this: without seed {without[0]} it would be another verdict."
+    return f"One seed flips this: it would be another verdict without any one of seeds {', '.join(without)}{more}."
+
+
+def _other_texts(contrast: Contrast) -> str:
+    """What the second source of variance says, where it says something else than the seeds."""
+    two, e = contrast.two_source, contrast.estimate
+    if two is None or not two.estimable or e is None or e.low is None or e.high is None:
+        return ""
+    if two.low is None or two.high is None or contrast.verdict not in ("better", "worse"):
+        return ""
+    low, high = 100 * two.low, 100 * two.high
+    if low > 0 or high < 0:
+        return ""
+    told = f" [{signed(low)} to {signed(high)}]"
+    return f"On other texts like these it might not hold: counting them as a sample too, the interval is{told}."
+
+
+def _given_this_seed(contrast: Contrast) -> str:
+    """Of a single seed, all that can be tested: McNemar's test over the test examples."""
+    if contrast.n_planned != 1 or not contrast.mcnemar:
+        return ""
+    told = contrast.mcnemar[0]
+    return (
+        f"Given this seed, it is right where the baseline is wrong on {told.variant_only:,} test examples, and wrong"
+        f" where the baseline is right on {told.baseline_only:,} (McNemar, mid-{p_equals(told.p_mid)}): that says"
+        " nothing about other seeds."
+    )
+
+
 def _verdict(contrast: Contrast) -> str:
-    estimate, name, margin = contrast.estimate, contrast.variant, contrast.margin
+    estimate, name, metric = contrast.estimate, contrast.variant, contrast.metric
+    margin = metric.size(contrast.margin)
+    size = _size(estimate, metric)
     tested = f"{_test(contrast)}, {p_equals(contrast.p_holm)} after Holm over {plural(contrast.family, 'contrast')}"
     if contrast.n_planned > 2 and contrast.n_pairs < contrast.n_planned:
-        so_far = f" So far the difference is {_size(estimate)}." if estimate is not None else ""
+        so_far = f" So far the difference is {size}." if estimate is not None else ""
         there = f"{contrast.n_pairs} of {contrast.n_planned} pairs"
         return f"{name} is inconclusive: {there} have both results, and nothing is tested until all have.{so_far}"
     if contrast.verdict == "undecidable by design":
-        seen = "" if estimate is None or contrast.failures else f" The difference seen is {_size(estimate)}."
+        seen = "" if estimate is None or contrast.failures else f" The difference seen is {size}."
         return f"{name} is undecidable by design: {contrast.reason}.{seen}"
     if contrast.test == "worst_rank":
         if contrast.verdict == "inconclusive":
             return f"{name} is inconclusive ({tested})."
         return f"{name} is {contrast.verdict} than the baseline ({tested})."
     if contrast.verdict in ("better", "worse"):
-        return f"{name} is {contrast.verdict} than the baseline: {_size(estimate)} ({tested})."
+        return f"{name} is {contrast.verdict} than the baseline: {size} ({tested})."
     tost = f"TOST {p_equals(contrast.p_tost_holm)} after Holm"
     if contrast.verdict == "trivial":
         return (
-            f"{name} differs from the baseline by {_size(estimate)} ({tested}), which is shown to be less than the"
-            f" margin of {in_points(margin)} ({tost})."
+            f"{name} differs from the baseline by {size} ({tested}), which is shown to be less than the"
+            f" margin of {margin} ({tost})."
         )
     if contrast.verdict == "equivalent":
-        return (
-            f"{name} is equivalent to the baseline within ±{in_points(margin)}: difference {_size(estimate)} ({tost})."
-        )
+        return f"{name} is equivalent to the baseline within ±{margin}: difference {size} ({tost})."
     return (
-        f"{name} is inconclusive: the difference of {_size(estimate)} is neither shown to differ from 0 ({tested}) nor"
-        f" to be under {in_points(margin)} ({tost})."
+        f"{name} is inconclusive: the difference of {size} is neither shown to differ from 0 ({tested}) nor"
+        f" to be under {margin} ({tost})."
     )
 
 
@@ -234,7 +314,7 @@ def _failures(contrast: Contrast) -> str:
     estimate = contrast.estimate
     given = (
         f"Given that neither run failed ({estimate.n} of {plural(contrast.n_planned, 'pair')}), the difference is"
-        f" {_size(estimate)}."
+        f" {_size(estimate, contrast.metric)}."
         if estimate is not None
         else "In no pair did both runs come through."
     )
@@ -249,11 +329,12 @@ def _test(contrast: Contrast) -> str:
     return names.get(contrast.test, "exact test of a constant difference")
 
 
-def _size(estimate: Estimate | None) -> str:
+def _size(estimate: Estimate | None, metric: Metric) -> str:
     if estimate is None:
         return DASH
-    bounds = "" if estimate.low is None else f" [95 % t interval {signed(estimate.low)} to {signed(estimate.high)}]"
-    return f"{signed(estimate.difference)} points{bounds}"
+    low, high = signed(estimate.low, metric.digits), signed(estimate.high, metric.digits)
+    bounds = "" if estimate.low is None else f" [95 % t interval {low} to {high}]"
+    return f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip() + bounds
 
 
 def _sized(contrasts: Sequence[Contrast]) -> str:
@@ -262,7 +343,11 @@ def _sized(contrasts: Sequence[Contrast]) -> str:
 
 def _brief(contrast: Contrast) -> str:
     estimate = contrast.estimate
-    size = DASH if estimate is None else f"{signed(estimate.difference)} points {interval(estimate)}"
+    metric = contrast.metric
+    size = DASH
+    if estimate is not None:
+        told = f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip()
+        size = f"{told} {interval(estimate, metric.digits)}"
     if not contrast.failures:
         return size
     failed = f"{plural(contrast.failures, 'failed run')} counted as worst"

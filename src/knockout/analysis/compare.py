@@ -1,0 +1,445 @@
+"""`compare`: the statistics of Knockout for runs from anywhere, given as a tidy frame."""
+
+import hashlib
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from knockout.analysis.comparison import Comparison, compare_runs
+from knockout.analysis.metric import Better, Metric, counted, raw, share
+from knockout.analysis.pairing import Seed
+from knockout.errors import UserError
+from knockout.job import RECORDED
+from knockout.strict import got_text, nearest
+from knockout.study import Plan
+
+Unit = Literal["share", "percent", "raw"]
+
+SHARES = ("accuracy", "macro_f1", "f1", "precision", "recall", "auc", "auroc")
+"""Metrics that are shares from 0 to 1 unless a unit is given: told in points."""
+
+LOWER = ("loss", "log_loss", "nll", "perplexity", "error", "error_rate", "wer", "cer", "mae", "mse", "rmse", "brier")
+"""Metrics of which lower is better unless it is said; with what stands before a / or _ left out."""
+
+STATUSES = ("finished", "diverged", "dead", "crashed", "out_of_memory", "killed", "timed_out", "missing")
+"""What a status column may say. A run has failed when it diverged or is dead; the last five are missing cells."""
+
+WHOLE = 1e-6
+"""A share times the number of texts is a count when it is this close to a whole number."""
+
+
+class FrameError(UserError, ValueError):
+    """A frame cannot be compared as it is; the text names the rows or columns, and the way on."""
+
+
+def compare(
+    frame: pd.DataFrame,
+    *,
+    baseline: str,
+    metric: str = "accuracy",
+    margin: float | None = None,
+    better: Better | None = None,
+    unit: Unit | None = None,
+    variants: Sequence[str] | None = None,
+    factors: Sequence[str] = (),
+    secondary: Sequence[str] = (),
+    anytime: Literal["sign", "t"] | None = None,
+    alpha: float | None = None,
+    plan: Plan | None = None,
+    variant: str = "variant",
+    seed: str = "seed",
+    status: str = "status",
+    count: str = "count",
+    correct: str = "correct",
+) -> Comparison:
+    """Every variant against the baseline, paired by seed: verdicts, estimates, companions, the trace of each number.
+
+    `frame` has one row per run with the columns `variant`, `seed` and `metric`; the last arguments name the columns.
+    Names may be any text. It may have
+
+    - `status`: "finished", "diverged", "dead" (these two have failed: they rank below all others), or "crashed",
+      "out_of_memory", "killed", "timed_out", "missing" (no result: the contrast is incomplete). A finished run whose
+      value is NaN or infinite has diverged. Without the column NaN is a missing result, an infinite value a failure;
+    - `count`: the number of test examples, with which accuracy becomes a whole number of correct predictions, so that
+      ties are exact;
+    - `correct`: for each run an array of booleans, one per test example in one order: from it come accuracy where there
+      is no such column, the second source of variance (other texts), and McNemar's test per seed.
+
+    `margin`: the largest difference that does not matter, in points where the metric is a share ("share": from 0 to 1,
+    "percent"), else in its own unit ("raw"), for which it must be given. `better`: whether higher or lower values are.
+    `factors`: columns whose combinations of two levels form a full factorial. `secondary`: columns with other metrics,
+    told as exploratory. `anytime`: the e-process that decides, where runs were added until all was decided. `plan`:
+    everything else, `alpha` and `margin` over it.
+
+    Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
+    test sets that differ, a value outside the unit, a baseline that is not there.
+    """
+    columns = _Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
+    _check_columns(frame, columns, [*factors, *secondary])
+    names = _names(frame, variant)
+    seeds = _seeds(frame, seed)
+    _check_once(names, seeds, columns)
+    if baseline not in set(names):
+        hint = nearest(baseline, sorted(set(names)))
+        raise FrameError(
+            f'no run of the baseline "{baseline}"; {variant} has {_listed(sorted(set(names)))}'
+            + (f'; did you mean "{hint}"?' if hint else "")
+        )
+    chosen = _variants(names, baseline, variants)
+    notes: list[str] = []
+    arrays = _correctness(frame, columns)
+    values = _values(frame, metric, arrays, columns)
+    states = _statuses(frame, values, columns, notes, metric)
+    measured, values = _measured(
+        frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=notes
+    )
+    judged_by = _plan(plan, measured, margin=margin, alpha=alpha)
+    if measured.unit != "points":
+        measured = replace(measured, digits=raw("", better="higher", margin=judged_by.margin).digits)
+    runs = pd.DataFrame(
+        {
+            "variant": names,
+            "seed": pd.Series(seeds, dtype=object),
+            "status": ["diverged" if s == "dead" else s for s in states],
+            "failed": [s in ("diverged", "dead") for s in states],
+            "value": pd.Series(
+                [v if s in RECORDED else None for v, s in zip(values, states, strict=True)], dtype=object
+            ),
+        }
+    )
+    others = {}
+    for name in secondary:
+        other, told = _secondary(frame, name, states)
+        others[f"secondary {name}"] = other
+        runs[f"secondary {name}"] = pd.Series(told, dtype=object)
+    if arrays is not None:
+        runs["predictions_sha256"] = [None if a is None else hashlib.sha256(a.tobytes()).hexdigest() for a in arrays]
+    known = {(n, s): a for n, s, a in zip(names, seeds, arrays or [], strict=bool(arrays)) if a is not None}
+    planned = _order(seeds)
+    _note_partners(runs, baseline, chosen, notes)
+    return compare_runs(
+        runs,
+        metric=measured,
+        baseline=baseline,
+        variants=chosen,
+        seeds=planned,
+        plan=judged_by,
+        others=others,
+        changes=_changes(frame, names, factors, baseline, chosen),
+        anytime=anytime,
+        correctness=known or None,
+        notes=notes,
+    )
+
+
+class _Columns:
+    """Which column holds what."""
+
+    def __init__(self, *, variant: str, seed: str, status: str, count: str, correct: str, metric: str) -> None:
+        self.variant, self.seed, self.status = variant, seed, status
+        self.count, self.correct, self.metric = count, correct, metric
+
+
+def _check_columns(frame: object, columns: _Columns, more: Sequence[str]) -> None:
+    if not isinstance(frame, pd.DataFrame):
+        raise FrameError(f"a pandas DataFrame is needed, one row per run, got {type(frame).__name__}")
+    there = [str(c) for c in frame.columns]
+    twice = sorted({c for c in there if there.count(c) > 1})
+    if twice:
+        raise FrameError(f"the frame has two columns of one name: {_listed(twice)}")
+    needed = [columns.variant, columns.seed, *more]
+    if columns.correct not in there:
+        needed.append(columns.metric)
+    for name in needed:
+        if name not in there:
+            hint = nearest(name, there)
+            raise FrameError(
+                f'no column "{name}"; the frame has {_listed(there)}' + (f'; did you mean "{hint}"?' if hint else "")
+            )
+    if not len(frame):
+        raise FrameError("the frame has no rows: one row per run is needed")
+
+
+def _names(frame: pd.DataFrame, column: str) -> list[str]:
+    """Names as text. `None` and NaN are no names: as texts they would be."""
+    found = []
+    for i, name in enumerate(frame[column].tolist()):
+        if not isinstance(name, str):
+            if name is None or name is pd.NA or (isinstance(name, float) and math.isnan(name)):
+                raise FrameError(
+                    f'row {i} has no {column}; a variant that is called "NA" or "None" must be read as text'
+                    " (pandas.read_csv with keep_default_na=False)"
+                )
+            raise FrameError(f"row {i}: {column} is {name!r}; names are text: convert the column with astype(str)")
+        if not name.strip():
+            raise FrameError(f"row {i}: {column} is empty")
+        found.append(name)
+    return found
+
+
+def _seeds(frame: pd.DataFrame, column: str) -> list[Seed]:
+    found: list[Seed] = []
+    for i, value in enumerate(frame[column].tolist()):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
+            raise FrameError(f"row {i}: {column} is {value!r}; a seed is a whole number or a text")
+        found.append(value)
+    if len({type(s) for s in found}) > 1:
+        raise FrameError(f'{column} holds numbers and texts; 7 and "7" would not pair: make them all one')
+    return found
+
+
+def _check_once(names: Sequence[str], seeds: Sequence[Seed], columns: _Columns) -> None:
+    seen: dict[tuple[str, Seed], int] = {}
+    for i, key in enumerate(zip(names, seeds, strict=True)):
+        if key in seen:
+            raise FrameError(
+                f'rows {seen[key]} and {i} are both {columns.variant} "{key[0]}" with {columns.seed} {key[1]}: a run'
+                " may stand once; if they differ in something else, such as the data set, make it part of the seed"
+            )
+        seen[key] = i
+
+
+def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None) -> list[str]:
+    there = [n for n in dict.fromkeys(names) if n != baseline]
+    if wanted is None:
+        if not there:
+            raise FrameError(f'all runs are of the baseline "{baseline}": there is nothing to compare with it')
+        return there
+    if isinstance(wanted, str) or not wanted or len(set(wanted)) < len(wanted) or baseline in wanted:
+        raise FrameError(f"variants must be a list of different names without the baseline, got {wanted!r}")
+    for name in wanted:
+        if name not in there:
+            hint = nearest(name, there)
+            raise FrameError(
+                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {_listed(there)}")
+            )
+    return list(wanted)
+
+
+def _correctness(frame: pd.DataFrame, columns: _Columns) -> "list[npt.NDArray[np.bool_] | None] | None":
+    """Correctness per example of every run, where the column is there."""
+    if columns.correct not in frame:
+        return None
+    found: list[npt.NDArray[np.bool_] | None] = []
+    sizes: dict[int, int] = {}
+    for i, cell in enumerate(frame[columns.correct].tolist()):
+        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+            found.append(None)
+            continue
+        array = np.asarray(cell)
+        if array.ndim != 1 or not array.size or not (array.dtype == bool or np.isin(array, (0, 1)).all()):
+            raise FrameError(
+                f"row {i}: {columns.correct} must be one array per run with a boolean for each test example, got"
+                f" {got_text(str(cell))}"
+            )
+        sizes.setdefault(array.size, i)
+        found.append(array.astype(bool))
+    if len(sizes) > 1:
+        (a, i), (b, j) = list(sizes.items())[:2]
+        raise FrameError(f"rows {i} and {j} saw different test sets: {a} and {b} examples in {columns.correct}")
+    return found
+
+
+def _values(
+    frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_] | None] | None", columns: _Columns
+) -> list[float]:
+    """The metric as floats, NaN where there is none."""
+    if metric not in frame:
+        assert arrays is not None
+        if metric != "accuracy":
+            raise FrameError(f'no column "{metric}"; from {columns.correct} alone only accuracy can be told')
+        return [math.nan if a is None else float(a.mean()) for a in arrays]
+    found = numbers(frame, metric)
+    for i, (value, array) in enumerate(zip(found, arrays or [], strict=bool(arrays))):
+        if metric == "accuracy" and array is not None and math.isfinite(value) and abs(value - array.mean()) > 5e-4:
+            raise FrameError(f"row {i}: {metric} is {value:g}, and {columns.correct} says {array.mean():g}")
+    return found
+
+
+def numbers(frame: pd.DataFrame, column: str) -> list[float]:
+    """A column as floats, NaN where it is empty. Raises `FrameError` where it holds anything else than numbers."""
+    found = []
+    for i, value in enumerate(frame[column].tolist()):
+        if value is None or value is pd.NA:
+            found.append(math.nan)
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            kind = "text" if isinstance(value, str) else type(value).__name__
+            raise FrameError(
+                f"row {i}: {column} is {got_text(value)}, which is {kind}: a column of numbers is needed"
+                " (pandas.to_numeric makes one, and says where it cannot)"
+            )
+        else:
+            found.append(float(value))
+    return found
+
+
+def _statuses(
+    frame: pd.DataFrame, values: Sequence[float], columns: _Columns, notes: list[str], metric: str
+) -> list[str]:
+    """Each run's status: as the column says, or as its value says where there is none."""
+    told = columns.status in frame
+    given = frame[columns.status].tolist() if told else ["finished"] * len(values)
+    found, diverged, absent = [], [], []
+    for i, (word, value) in enumerate(zip(given, values, strict=True)):
+        if not isinstance(word, str) or word not in STATUSES:
+            hint = nearest(word, STATUSES) if isinstance(word, str) else ""
+            raise FrameError(
+                f"row {i}: {columns.status} is {got_text(word)}; one of {', '.join(STATUSES)} is needed"
+                + (f'; did you mean "{hint}"?' if hint else "")
+            )
+        if word == "finished" and math.isnan(value) and not told:
+            word = "missing"
+            absent.append(i)
+        elif word == "finished" and not math.isfinite(value):
+            word = "diverged"
+            diverged.append(i)
+        found.append(word)
+    if diverged:
+        what = "finished with a value that is no finite number" if told else "have an infinite value"
+        notes.append(f"Rows {_listed(diverged)} {what} of {metric}: they count as diverged, which is a failure.")
+    if absent:
+        notes.append(
+            f"Rows {_listed(absent)} have no {metric} and there is no column {columns.status}: they count as missing."
+            f' If these runs diverged, say so in that column ("diverged"), and they will count as failures.'
+        )
+    return found
+
+
+def _measured(
+    frame: pd.DataFrame,
+    values: list[float],
+    states: Sequence[str],
+    columns: _Columns,
+    *,
+    arrays: "list[npt.NDArray[np.bool_] | None] | None",
+    unit: Unit | None,
+    better: Better | None,
+    margin: float,
+    notes: list[str],
+) -> tuple[Metric, list[float]]:
+    """The metric, and the values as it keeps them."""
+    name = columns.metric
+    last = name.lower().replace("/", "_").split(".")[-1]
+    if better is None:
+        better = "lower" if any(last == w or last.endswith(f"_{w}") for w in LOWER) else "higher"
+    if better not in ("higher", "lower"):
+        raise FrameError(f'better must be "higher" or "lower", got {better!r}')
+    if unit is None:
+        unit = "share" if any(last == w or last.endswith(f"_{w}") for w in SHARES) else "raw"
+    if unit not in ("share", "percent", "raw"):
+        raise FrameError(f'unit must be "share", "percent" or "raw", got {unit!r}')
+    finite = [v for v, s in zip(values, states, strict=True) if s == "finished"]
+    if unit == "raw":
+        return raw(name, better=better, margin=margin or 1.0), values
+    top = 1.0 if unit == "share" else 100.0
+    outside = [v for v in finite if not 0 <= v <= top]
+    if outside:
+        way = 'say unit="percent", or unit="raw" and a margin' if unit == "share" else 'say unit="raw" and a margin'
+        raise FrameError(f"{name} has {outside[0]:g}, and a {unit} lies between 0 and {top:g}: {way}")
+    shares = [v / top for v in values]
+    texts = _texts(frame, columns, arrays)
+    if texts is None or name != columns.metric or better == "lower":
+        return share(name, better=better), shares
+    if not (last == "accuracy" or last.endswith("_accuracy")):
+        return share(name, better=better), shares
+    if arrays is not None:
+        counts = [math.nan if a is None else int(a.sum()) for a in arrays]
+        if all(math.isnan(c) == (s != "finished") for c, s in zip(counts, states, strict=True)):
+            return replace(counted(name, texts=texts), better=better), counts
+    near = [s * texts for s in shares]
+    apart = [abs(x - round(x)) > WHOLE * texts for x, s in zip(near, states, strict=True) if s == "finished"]
+    if any(apart):
+        notes.append(
+            f"{sum(apart)} values of {name} times {texts:,} test examples are no whole numbers (rounded?): ties are"
+            " judged on the values as they stand."
+        )
+        return share(name, better=better), shares
+    return counted(name, texts=texts), [round(x) if math.isfinite(x) else math.nan for x in near]
+
+
+def _texts(frame: pd.DataFrame, columns: _Columns, arrays: "list[npt.NDArray[np.bool_] | None] | None") -> int | None:
+    """The size of the test set, where it is known. Raises `FrameError` where runs saw different ones."""
+    sizes = {a.size for a in arrays or [] if a is not None}
+    if columns.count in frame:
+        for i, size in enumerate(numbers(frame, columns.count)):
+            if math.isnan(size):
+                continue
+            if not size.is_integer() or size < 1:
+                raise FrameError(f"row {i}: {columns.count} is {size:g}; a number of test examples is needed")
+            sizes.add(int(size))
+    if len(sizes) > 1:
+        raise FrameError(
+            f"runs saw test sets of different size ({_listed(sorted(sizes))}): their values cannot be compared"
+        )
+    return sizes.pop() if sizes else None
+
+
+def _secondary(frame: pd.DataFrame, name: str, states: Sequence[str]) -> tuple[Metric, list[float | None]]:
+    values = numbers(frame, name)
+    last = name.lower().replace("/", "_").split(".")[-1]
+    better: Better = "lower" if any(last == w or last.endswith(f"_{w}") for w in LOWER) else "higher"
+    finite = [v for v, s in zip(values, states, strict=True) if s == "finished" and math.isfinite(v)]
+    is_share = any(last == w or last.endswith(f"_{w}") for w in SHARES) and all(0 <= v <= 1 for v in finite)
+    metric = share(name, better=better) if is_share else raw(name, better=better, margin=0.01)
+    return metric, [v if s == "finished" and math.isfinite(v) else None for v, s in zip(values, states, strict=True)]
+
+
+def _plan(plan: Plan | None, metric: Metric, *, margin: float | None, alpha: float | None) -> Plan:
+    if plan is None and margin is None and metric.unit != "points":
+        raise FrameError(
+            f"a margin is needed for {metric.name}: the largest difference that does not matter, in its own unit"
+        )
+    told = replace(plan or Plan(), secondary=())
+    if margin is not None:
+        if not (isinstance(margin, int | float) and math.isfinite(margin) and margin > 0):
+            raise FrameError(f"margin must be a number above 0, got {margin!r}")
+        told = replace(told, margin=float(margin))
+    if alpha is not None:
+        if not (isinstance(alpha, int | float) and 0 < alpha < 0.5):
+            raise FrameError(f"alpha must lie between 0 and .5, got {alpha!r}")
+        told = replace(told, alpha=float(alpha))
+    return told
+
+
+def _changes(
+    frame: pd.DataFrame, names: Sequence[str], factors: Sequence[str], baseline: str, variants: Sequence[str]
+) -> Mapping[str, Mapping[str, Any]]:
+    """variant -> factor -> level where it differs from the baseline's. Raises where a variant has two levels of one."""
+    if not factors:
+        return {}
+    levels: dict[str, dict[str, Hashable]] = {}
+    for factor in factors:
+        for i, (name, level) in enumerate(zip(names, frame[factor].tolist(), strict=True)):
+            before = levels.setdefault(name, {}).setdefault(factor, level)
+            if before != level:
+                raise FrameError(f'row {i}: "{name}" has {factor} {level!r}, and {before!r} in another row')
+    base = levels[baseline]
+    changed = {v: {f: x for f, x in levels[v].items() if x != base[f]} for v in variants}
+    return {v: c for v, c in changed.items() if c}
+
+
+def _note_partners(runs: pd.DataFrame, baseline: str, variants: Sequence[str], notes: list[str]) -> None:
+    there = {v: set(own["seed"]) for v, own in runs.groupby("variant", sort=False)}
+    for name in variants:
+        if not there[name] & there[baseline]:
+            notes.append(f'"{name}" has no seed in common with the baseline: nothing of it can be paired.')
+
+
+def _order(seeds: Sequence[Seed]) -> list[Seed]:
+    """Every seed once: numbers by size, texts as numbers where all are, else as they come."""
+    once = list(dict.fromkeys(seeds))
+    if all(isinstance(s, int) for s in once) or all(str(s).isdigit() for s in once):
+        return sorted(once, key=lambda s: (int(s), str(s)))
+    return once
+
+
+def _listed(items: Sequence[object]) -> str:
+    told = [str(i) for i in items[:8]]
+    return ", ".join(told) + (f" and {len(items) - 8} more" if len(items) > 8 else "")

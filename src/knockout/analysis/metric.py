@@ -1,0 +1,50 @@
+"""Metrics: what is measured of a run, in which unit it is told, and which way is better."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One metric. Values are kept as they were measured (counts of correct predictions stay whole numbers, so that ties
+    hold: .825 - .775 is not .375 - .325 in floating point) and told in `unit`."""
+
+    name: str
+    unit: str
+    """ "points" (hundredths of a share), "nats", or nothing"""
+    worth: float
+    """of a stored 1 in `unit`: 100 / texts for a count, 100 for a share, 1 for what is told as it is"""
+    better: Better
+    whole: bool
+    """whether values are whole numbers"""
+    digits: int = 2
+    """decimals that are printed"""
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, -1 where lower is."""
+        return 1 if self.better == "higher" else -1
+
+    def size(self, value: float) -> str:
+        """A size in the metric's unit: "0.5 points", "1 point", "0.05 nats", "0.05"."""
+        unit = self.unit[:-1] if value == 1 and self.unit in ("points", "nats") else self.unit
+        return f"{value:g} {unit}".rstrip()
+
+
+def counted(name: str, *, texts: int) -> Metric:
+    """A count of correct predictions among `texts`, told in points."""
+    return Metric(name=name, unit="points", worth=100.0 / texts, better="higher", whole=True)
+
+
+def share(name: str, *, better: Better = "higher") -> Metric:
+    """A share from 0 to 1, told in points."""
+    return Metric(name=name, unit="points", worth=100.0, better=better, whole=False)
+
+
+def raw(name: str, *, better: Better, margin: float, unit: str = "") -> Metric:
+    """Anything else, told as it is, with two digits more than the margin has."""
+    digits = 2 + max(0, -math.floor(math.log10(margin)))
+    return Metric(name=name, unit=unit, worth=1.0, better=better, whole=False, digits=min(digits, 12))

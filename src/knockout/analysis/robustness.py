@@ -1,0 +1,68 @@
+"""Robustness: the whole family judged again with each seed left out, in the other arms as in this one (step 11)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from knockout.analysis.judge import Judgement, judge
+from knockout.analysis.metric import Metric
+from knockout.analysis.pairing import Pair, Seed
+from knockout.analysis.power import Verdict
+from knockout.analysis.trace import Caller
+from knockout.study import Plan
+
+LEAST_SEEDS = 4
+"""Below it, what is left are two seeds or fewer, from which nothing is inferred."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """One contrast without one seed."""
+
+    seed: Seed
+    difference: float | None
+    """over the other complete pairs, in the metric's unit"""
+    p_holm: float
+    verdict: Verdict
+    flips: bool
+    """whether the verdict is another than with all seeds"""
+
+
+def leave_one_out(
+    paired: Sequence[Sequence[Pair]],
+    names: Sequence[str],
+    judged: Sequence[Judgement],
+    *,
+    metric: Metric,
+    plan: Plan,
+    family: int,
+    section: str,
+    caller: Caller,
+) -> list[tuple[LeftOut, ...]]:
+    """For every contrast what it would be without each of its seeds; nothing where there are under four."""
+    seeds = [p.seed for p in paired[0]] if paired else []
+    if len(seeds) < LEAST_SEEDS:
+        return [() for _ in paired]
+    found: list[list[LeftOut]] = [[] for _ in paired]
+    for i, seed in enumerate(seeds):
+        rest = [[p for j, p in enumerate(pairs) if j != i] for pairs in paired]
+        again = judge(
+            rest,
+            names,
+            metric=metric,
+            plan=plan,
+            family=family,
+            section=f"{section} without seed {seed}",
+            caller=caller,
+        )
+        for k, judgement in enumerate(again):
+            known = [p.difference for p in rest[k] if p.difference is not None]
+            found[k].append(
+                LeftOut(
+                    seed=seed,
+                    difference=sum(known) / len(known) if known else None,
+                    p_holm=judgement.p_holm,
+                    verdict=judgement.verdict,
+                    flips=judgement.verdict != judged[k].verdict,
+                )
+            )
+    return [tuple(strip) for strip in found]
