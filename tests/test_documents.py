@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from knockout.job import DataSpec
-from knockout.study import Budget, Claim, RunSpec
+from knockout.strict import StudyError
+from knockout.study import Budget, Claim, RunSpec, read_study
 from knockout.variants import Factors, Recipe
 
 REPOSITORY = Path(__file__).parents[1]
@@ -42,6 +43,17 @@ def test_every_key_and_its_default_is_explained(heading: str, cls: type) -> None
     assert list(told) == [f.name for f in dataclasses.fields(cls)]
     for field in dataclasses.fields(cls):
         _same(told[field.name], field)
+
+
+def test_every_key_at_the_top_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text("zzz = 1\n", encoding="utf-8")
+    with pytest.raises(StudyError) as caught:
+        read_study(path)
+    (allowed,) = [fault.allowed for fault in caught.value.faults if fault.key == "zzz"]
+    told = documented((REPOSITORY / "ablations" / "README.md").read_text(encoding="utf-8"))
+    tables = {heading.strip("[]").removesuffix(".NAME") for heading in told if heading != "top"}
+    assert {*told["top"], *tables} == set(allowed.split(", "))
 
 
 def test_the_recipe_is_explained_where_its_keys_stand() -> None:

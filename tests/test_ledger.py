@@ -556,5 +556,38 @@ def test_an_unchanged_design_is_not_written_again(study: Study, root: Path) -> N
     assert ((root / "design.json").stat().st_mtime_ns, (root / "design.json").stat().st_ino) == before
 
 
+def test_the_design_holds_the_crossings_and_their_cells(root: Path, write_study: WriteStudy) -> None:
+    crossed = read_study(write_study(STUDY.replace("seeds = 2", 'seeds = 2\ncross = [["heads_1", "no_scale"]]')))
+    write_design(root, crossed, data_id=DATA_ID, data_summary={})
+    found = read_design(root)
+    assert found is not None
+    assert found["now"]["cross"] == [["heads_1", "no_scale"]]
+    assert found["now"]["variants"] == ["heads_1", "no_scale", "heads_1__and__no_scale"]
+    assert found["described"]["heads_1__and__no_scale"]["changes"] == {
+        "num_heads": [8, 1],
+        "scale": ["sqrt_dk", "none"],
+    }
+
+
+def test_a_design_of_before_there_were_crossings_has_none(study: Study, root: Path, write_study: WriteStudy) -> None:
+    write_design(root, study, data_id=DATA_ID, data_summary={})
+    old = read_design(root)
+    assert old is not None
+    for when in ("first", "now"):
+        del old[when]["cross"]
+    replace_json(root / "design.json", old)
+    found = read_design(root)
+    assert found is not None
+    assert (found["first"]["cross"], found["now"]["cross"]) == ([], [])
+    before = (root / "design.json").read_bytes()
+    write_design(root, study, data_id=DATA_ID, data_summary={})
+    assert (root / "design.json").read_bytes() == before
+    later = read_study(write_study(STUDY.replace("seeds = 2", 'seeds = 2\ncross = [["heads_1", "no_scale"]]')))
+    write_design(root, later, data_id=DATA_ID, data_summary={})
+    found = read_design(root)
+    assert found is not None
+    assert (found["first"]["cross"], found["now"]["cross"]) == ([], [["heads_1", "no_scale"]])
+
+
 def test_no_design_where_no_run_was_started(root: Path) -> None:
     assert read_design(root) is None

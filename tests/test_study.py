@@ -145,6 +145,80 @@ def test_a_study_may_override_the_margin(write_study: WriteStudy) -> None:
     assert only.plan_text == default_plan_text()
 
 
+CROSSED = '["post_norm", "heads_1", "no_warmup"]'
+
+
+def test_a_crossing_adds_the_cells_that_are_missing(write_study: WriteStudy) -> None:
+    study = read_study(write_study(study_text(variants=CROSSED, top='cross = [["post_norm", "no_warmup"]]')))
+    assert study.cross == (("post_norm", "no_warmup"),)
+    assert study.variants == ("post_norm", "heads_1", "no_warmup", "post_norm__and__no_warmup")
+    assert study.factors["post_norm__and__no_warmup"] == Factors(norm="post", warmup=0.0)
+    assert len(design(study, data_id=DATA_ID)) == 3 * 5
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_a_crossing_runs_every_combination_once(size: int, write_study: WriteStudy) -> None:
+    axes = ["post_norm", "heads_1", "no_warmup", "no_scale", "d"][:size]
+    changed = {"norm": "post", "num_heads": 1, "warmup": 0.0, "scale": "none", "dropout": 0.5}
+    short = "[variant.d]\ndropout = 0.5\n" if size == 5 else ""
+    study = read_study(
+        write_study(study_text(variants=json.dumps(axes), top=f"cross = {json.dumps([axes])}", rest=short))
+    )
+    cells = [
+        Factors(**{f: v for (f, v), level in zip(changed.items(), levels, strict=False) if level})  # type: ignore[arg-type]
+        for levels in product((0, 1), repeat=size)
+    ]
+    assert len(study.factors) == len(cells) == 2**size
+    assert set(study.factors.values()) == set(cells)
+    assert list(study.variants)[:size] == axes
+    counts = [name.count("__and__") for name in study.variants]
+    assert counts == sorted(counts)
+    assert all(len(name) <= 64 for name in study.variants)
+
+
+def test_a_cell_that_is_declared_under_another_name_is_used(write_study: WriteStudy) -> None:
+    variants = '["post_norm", "post_norm_no_warmup", "no_warmup", "heads_1", "mine"]'
+    study = read_study(
+        write_study(
+            study_text(
+                variants=variants,
+                top='cross = [["no_warmup", "post_norm", "heads_1"], ["heads_1", "no_warmup"]]',
+                rest='[variant.mine]\nnorm = "post"\nnum_heads = 1\n',
+            )
+        )
+    )
+    assert study.variants[:5] == tuple(json.loads(variants))
+    assert study.variants[5:] == ("no_warmup__and__heads_1", "no_warmup__and__post_norm__and__heads_1")
+    assert study.cross == (("no_warmup", "post_norm", "heads_1"), ("heads_1", "no_warmup"))
+
+
+def test_variants_that_change_several_factors_are_crossed_as_one(write_study: WriteStudy) -> None:
+    text = study_text(variants='["post_norm_no_warmup", "heads_1"]', top='cross = [["post_norm_no_warmup", "heads_1"]]')
+    study = read_study(write_study(text))
+    assert study.variants[2:] == ("post_norm_no_warmup__and__heads_1",)
+    assert study.factors[study.variants[2]] == Factors(norm="post", warmup=0.0, num_heads=1)
+
+
+def test_no_crossing_is_asked_for_by_default(write_study: WriteStudy) -> None:
+    for top in ("", "cross = []"):
+        study = read_study(write_study(study_text(top=top)))
+        assert (study.cross, study.variants) == ((), ("heads_1", "no_scale"))
+
+
+def test_an_added_cell_has_the_id_of_the_same_factors_under_any_name(write_study: WriteStudy) -> None:
+    crossed = read_study(write_study(study_text(variants=CROSSED, top='cross = [["post_norm", "no_warmup"]]')))
+    named = read_study(write_study(study_text(variants='["post_norm_no_warmup"]')))
+    assert run_id(crossed, variant="post_norm__and__no_warmup", seed=1, data_id=DATA_ID) == run_id(
+        named, variant="post_norm_no_warmup", seed=1, data_id=DATA_ID
+    )
+
+
+def test_a_claim_may_be_on_an_added_cell(write_study: WriteStudy) -> None:
+    claim = CLAIM.replace('"heads_1"', '"heads_1__and__no_scale"')
+    study = read_study(write_study(study_text(top='cross = [["heads_1", "no_scale"]]', rest=claim)))
+    assert study.claims[0].variant == study.variants[-1] == "heads_1__and__no_scale"
+
+
 # --- bad studies: one fault each ----------------------------------------------------------------------------------
 
 HUGE = "0x" + "f" * 6000
@@ -270,6 +344,68 @@ BAD: list[tuple[str, str, str, str, str, str]] = [
     ("name_capital", study_text(rest="[variant.CON]"), "variant.CON", "a bad name", "a-z, 0-9", ""),
     ("name_long", study_text(rest=f"[variant.{'x' * 65}]"), f"variant.{'x' * 65}", "a bad name", "1 to 64", ""),
     ("name_empty", study_text(rest='[variant.""]'), "variant.", "a bad name", "1 to 64", ""),
+    # crossings
+    ("cross_text", study_text(top='cross = "heads_1"'), "cross", 'got "heads_1"', "lists of 2 to 5", ""),
+    ("cross_flat", study_text(top='cross = ["heads_1", "no_scale"]'), "cross", '["heads_1", ', "lists of 2 to 5", ""),
+    ("cross_table", study_text(rest="[cross]\na = 1"), "cross", '{"a": 1}', "lists of 2 to 5", ""),
+    ("cross_one", study_text(top='cross = [["heads_1"]]'), "cross 1", '["heads_1"]', "lists of 2 to 5", ""),
+    ("cross_number", study_text(top='cross = [["heads_1", 3]]'), "cross 1", "3]", "lists of 2 to 5", ""),
+    ("cross_nested", study_text(top='cross = [[["heads_1"], "no_scale"]]'), "cross 1", "[[", "lists of 2 to 5", ""),
+    ("cross_six", study_text(top=f"cross = [{list('abcdef')}]"), "cross 1", '"f"]', "lists of 2 to 5", ""),
+    ("cross_doubled", study_text(top='cross = [["no_scale", "no_scale"]]'), "cross 1", "no_scale", "different", ""),
+    (
+        "cross_twice",
+        study_text(top='cross = [["no_scale", "heads_1"], ["heads_1", "no_scale"]]'),
+        "cross 2", "crossed twice", "once", "",
+    ),
+    (
+        "cross_unknown",
+        study_text(top='cross = [["no_scale", "heads_l"]]'),
+        "cross 1", '"heads_l" is not among', "heads_1, no_scale", "heads_1",
+    ),
+    (
+        "cross_not_listed",
+        study_text(top='cross = [["no_scale", "pool_max"]]'),
+        "cross 1", '"pool_max" is not among', "heads_1, no_scale", "",
+    ),
+    (
+        "cross_baseline",
+        study_text(top='cross = [["no_scale", "baseline"]]'),
+        "cross 1", "the baseline is a cell of every", "heads_1, no_scale", "",
+    ),
+    (
+        "cross_unknown_and_listed",  # told once, where it is listed
+        study_text(variants='["no_scale", "heads_l"]', top='cross = [["no_scale", "heads_l"]]'),
+        "variants", '"heads_l"', "heads_1", "heads_1",
+    ),
+    (
+        "cross_same_factor",
+        study_text(variants='["heads_1", "heads_16"]', top='cross = [["heads_1", "heads_16"]]'),
+        "cross 1", '"heads_1" and "heads_16" both change num_heads', "different factors", "",
+    ),
+    (
+        "cross_with_a_part_of_it",
+        study_text(
+            variants='["post_norm", "post_norm_no_warmup"]', top='cross = [["post_norm", "post_norm_no_warmup"]]',
+        ),
+        "cross 1", "both change norm", "different factors", "",
+    ),
+    (
+        "cross_long_name",
+        study_text(
+            variants=f'["heads_1", "{"x" * 60}"]', top=f'cross = [["heads_1", "{"x" * 60}"]]',
+            rest=f"[variant.{'x' * 60}]\nresidual = false",
+        ),
+        "cross 1", "has 74 characters", "[variant.NAME] of your own with the changes of heads_1 and x", "",
+    ),
+    (
+        "cross_taken_name",
+        study_text(
+            variants='["heads_1", "no_scale", "heads_1__and__no_scale"]', top='cross = [["heads_1", "no_scale"]]',
+            rest="[variant.heads_1__and__no_scale]\nresidual = false",
+        ),
+        "cross 1", 'no_scale", is a variant that changes something else', "[variant.NAME] of your own", "",
+    ),
     # claims
     (
         "claim_not_run",
@@ -459,7 +595,7 @@ def test_a_file_that_is_too_large(write_study: WriteStudy) -> None:
     assert fault.allowed == "at most 1000000 bytes"
 
 
-@pytest.mark.parametrize("key", ["question", "seeds", "variants", "plan", "trainer", "claims", "data", "zzz"])
+@pytest.mark.parametrize("key", ["question", "seeds", "variants", "plan", "trainer", "claims", "data", "cross", "zzz"])
 @pytest.mark.parametrize("depth", [100, 450, 490, 2000])
 def test_deep_nesting_is_refused_and_never_breaks_the_reader(key: str, depth: int, write_study: WriteStudy) -> None:
     for value in ("[" * depth + "]" * depth, "{a=" * depth + "1" + "}" * depth):
@@ -591,6 +727,25 @@ def test_a_trainer_that_does_not_keep_the_contract(
 def test_a_misspelt_function_names_the_nearest(write_study: WriteStudy, write_trainer: Callable[[str], str]) -> None:
     (fault,) = faults_of(write_study(own_study(write_trainer(TRAINER), function="trian")))
     assert (fault.key, fault.nearest) == ("trainer", "train")
+
+
+FAULTS = """
+VARIANTS = {"deep": Factors(depth=5), "steep": Factors(slope=2.0), "flat": Factors(slope=-1.0)}
+
+def faults(factors, recipe):
+    found = {"depth": "is too deep for this slope"} if factors.depth * factors.slope > 9 else {}
+    return found | ({"slope": "is below 0"} if factors.slope < 0 else {})
+"""
+
+
+def test_a_cell_that_cannot_be_built_is_a_fault(write_study: WriteStudy, write_trainer: Callable[[str], str]) -> None:
+    name = write_trainer(TRAINER + FAULTS)
+    top = f'trainer = "{name}:train"\ncross = [["deep", "steep"], ["deep", "flat"]]'
+    found = faults_of(write_study(study_text(variants='["deep", "steep", "flat"]', top=top, data="")))
+    assert [(f.key, f.got) for f in found] == [
+        ("variant flat", "slope = -1.0 is below 0"),  # once, and not again for its cell
+        ("variant deep__and__steep", "depth = 5 is too deep for this slope"),
+    ]
 
 
 def test_factors_of_ones_own_are_read_as_strictly(write_study: WriteStudy, write_trainer: Callable[[str], str]) -> None:

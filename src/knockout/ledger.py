@@ -119,6 +119,7 @@ def write_design(root: Path, study: Study, *, data_id: str, data_summary: Mappin
         "variants": list(study.variants),
         "seeds": list(study.seeds),
         "claims": [claim.id for claim in study.claims],
+        "cross": [list(axes) for axes in study.cross],
     }
     papers = study.trainer.papers
     described = {
@@ -162,4 +163,6 @@ def read_design(root: Path) -> dict[str, Any] | None:
         return None
     value = json.loads(path.read_text(encoding="utf-8"))
     assert isinstance(value, dict)
+    for when in ("first", "now"):
+        value[when].setdefault("cross", [])  # designs of before there were crossings lack it
     return value

@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from knockout.crossings import cross_variants
 from knockout.job import DataSpec
 from knockout.strict import Fault, StudyError, build, got_text, load_toml, nearest, shown, unknown_keys
 from knockout.trainers import DEFAULT_TRAINER, Trainer, describe_trainer
@@ -99,6 +100,8 @@ class Study:
     overridden: tuple[str, ...]
     """the keys of the plan that the study's own `[plan]` sets"""
     claims: tuple[Claim, ...]
+    cross: tuple[tuple[str, ...], ...]
+    """the variants whose full factorial is run, one tuple of names for each"""
 
     @classmethod
     def read(cls, path: str | Path) -> "Study":
@@ -159,7 +162,7 @@ def read_study(path: Path) -> Study:
     raw, text, unreadable = load_toml(path)
     if raw is None:
         raise StudyError([*found, *unreadable])
-    allowed = ["question", "trainer", "variants", "seeds", "plan", "data", "model", "train", "run", "budget"]
+    allowed = ["question", "trainer", "variants", "cross", "seeds", "plan", "data", "model", "train", "run", "budget"]
     found += unknown_keys(raw, [*allowed, "variant", "claims"], file, "")
     tables = {}
     for key in ("data", "model", "train", "run", "budget", "variant"):
@@ -196,6 +199,11 @@ def read_study(path: Path) -> Study:
     found += trouble
     factors, trouble = _factors(trainer, recipe, raw.get("variants"), tables["variant"], file)
     found += trouble
+    cells, cross, trouble = cross_variants(
+        raw.get("cross", []), factors, named=raw.get("variants"), trainer=trainer, recipe=recipe, file=file
+    )
+    factors |= cells
+    found += trouble
     claims, trouble = _claims(raw.get("claims", []), factors, raw.get("variants"), file)
     found += trouble
     found += _claim_metrics(claims, plan, file)
@@ -221,6 +229,7 @@ def read_study(path: Path) -> Study:
         plan_text=plan_text,
         overridden=overridden,
         claims=claims,
+        cross=cross,
     )
 
 

@@ -27,6 +27,18 @@ def test_only_trains_and_counts_what_is_named(toy: WriteToy) -> None:
     assert "3 trained now" in run(study).stdout
 
 
+def test_the_cells_of_a_crossing_are_trained_like_any_variant(toy: WriteToy) -> None:
+    study = toy(variants=("up", "diverges"), seeds=2, extra='cross = [["up", "diverges"]]')
+    cell = "up__and__diverges"
+    assert "2 trained now" in run(study, "--only", cell).stdout
+    done = run(study)
+    assert "8 planned: 4 finished, 4 diverged, 0 missing; 6 trained now" in done.stdout
+    assert starts(study) == {(v, s): 1 for v in ("baseline", "up", "diverges", cell) for s in (0, 1)}
+    told = verb("check", str(study), "--no-measure", cwd=study.parent)
+    assert "3 variants and the baseline x 2 seeds = 8 runs" in told.stdout
+    assert cell in told.stdout
+
+
 def test_a_dry_run_says_what_and_writes_nothing(toy: WriteToy) -> None:
     study = toy(seeds=2)
     before = tree(study.parent)

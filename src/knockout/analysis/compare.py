@@ -422,7 +422,15 @@ def _changes(
                 raise FrameError(f'row {i}: "{name}" has {factor} {level!r}, and {before!r} in another row')
     base = levels[baseline]
     changed = {v: {f: x for f, x in levels[v].items() if x != base[f]} for v in variants}
-    return {v: c for v, c in changed.items() if c}
+    seen: dict[tuple[Hashable, ...], str] = {tuple(base.values()): baseline}
+    for v in variants:
+        key = tuple(levels[v].values())
+        if key in seen:
+            raise FrameError(
+                f'"{v}" has the same {_listed(factors)} as "{seen[key]}": a cell of a factorial has one name'
+            )
+        seen[key] = v
+    return changed
 
 
 def _note_partners(runs: pd.DataFrame, baseline: str, variants: Sequence[str], notes: list[str]) -> None:

@@ -81,6 +81,7 @@ def compare_runs(
     family: int | None = None,
     others: Mapping[str, Metric] | None = None,
     changes: Mapping[str, Mapping[str, object]] | None = None,
+    crossed: Sequence[Sequence[str]] = (),
     placebo_arms: Sequence[str] = (),
     anytime: Process | None = None,
     correctness: Correctness | None = None,
@@ -89,8 +90,8 @@ def compare_runs(
     """Everything about `variants` against `baseline`.
 
     `runs`: variant, seed, status, failed, value (of `metric`); one column for each secondary metric in `others` (column
-    -> metric). `changes`: variant -> what it changes, for the factorials among them. `family`: K where it is larger
-    than the number of variants. `anytime`: the e-process where seeds were added until all was decided.
+    -> metric). `changes`: variant -> what it changes, for the factorials among them; `crossed`: those that were planned,
+    by their axes. `family`: K where it is larger than the number of variants. `anytime`: the e-process where seeds were added until all was decided.
     """
     trace = Trace()
     found = contrasts(
@@ -118,7 +119,7 @@ def compare_runs(
         contrasts=tuple(found),
         secondary=secondary(runs, others or {}, baseline=baseline, variants=variants, seeds=seeds, caller=trace),
         crossings=crossings(
-            runs, changes or {}, metric=metric, baseline=baseline, seeds=seeds, plan=plan, caller=trace
+            runs, changes or {}, asked=crossed, metric=metric, baseline=baseline, seeds=seeds, plan=plan, caller=trace
         ),
         placebos=placebos(runs, placebo_arms, metric=metric, baseline=baseline, seeds=seeds, plan=plan, caller=trace),
         sequential=decided,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from knockout.analysis.companions import flipped, own_seed
 from knockout.analysis.exact import SignFlip
-from knockout.analysis.factorial import Factorial, effects, find_factorials
+from knockout.analysis.factorial import Factorial, crossed, effects, find_factorials
 from knockout.analysis.judge import Judgement, Tested, judge
 from knockout.analysis.metric import Metric
 from knockout.analysis.pairing import Estimate, Pair, Row, Seed, complete, differences, estimate, pair
@@ -50,6 +50,7 @@ def crossings(
     runs: pd.DataFrame,
     changes: Mapping[str, Mapping[str, object]],
     *,
+    asked: Sequence[Sequence[str]] = (),
     metric: Metric,
     baseline: str,
     seeds: Sequence[Seed],
@@ -58,11 +59,16 @@ def crossings(
 ) -> tuple[Crossing, ...]:
     """Every full factorial among the variants. `changes`: variant -> factor -> level; the baseline changes nothing.
 
+    `asked`: the axes of those that were planned as such; what is found besides is told after them.
+
     Effects are paired by seed as contrasts are, and Holm corrects over the effects of one factorial. A run that failed
     has no place on a scale of effects: then nothing is tested, and the estimate is over the seeds at which all cells
     came through.
     """
-    found = find_factorials(changes, baseline=baseline)
+    found = [crossed(axes, changes, baseline=baseline) for axes in asked]
+    for other in find_factorials(changes, baseline=baseline):
+        if not any(set(other.cells.values()) <= set(f.cells.values()) for f in found):
+            found.append(other)
     rows = rows_of(runs, "value") if found else {}
     return tuple(
         _crossing(f, rows, metric=metric, baseline=baseline, seeds=seeds, plan=plan, caller=caller) for f in found

@@ -204,6 +204,7 @@ def judged(results: Results) -> tuple[Comparison, list[Judged]]:
         family=len(results.variants) + len(provenance.dropped(results)),
         others=results.secondary,
         changes=results.changes,
+        crossed=results.design["now"].get("cross", []),
         placebo_arms=results.placebos,
         anytime=results.anytime,
         correctness=results.correctness,
