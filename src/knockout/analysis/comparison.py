@@ -89,9 +89,9 @@ def compare_runs(
 ) -> Comparison:
     """Everything about `variants` against `baseline`.
 
-    `runs`: variant, seed, status, failed, value (of `metric`); one column for each secondary metric in `others` (column
-    -> metric). `changes`: variant -> what it changes, for the factorials among them; `crossed`: those that were planned,
-    by their axes. `family`: K where it is larger than the number of variants. `anytime`: the e-process where seeds were added until all was decided.
+    `runs`: variant, seed, status, failed, value (of `metric`); one column for each secondary metric in `others`
+    (column -> metric). `changes`: variant -> what it changes, for the factorials among them; `crossed`: those that were
+    planned, by their axes. `family`: K where it is larger than the number of variants. `anytime`: the e-process where seeds were added until all was decided.
     """
     trace = Trace()
     found = contrasts(
