@@ -483,6 +483,10 @@ def test_decimal_commas(write: Write) -> None:
             runs("a;1;1,234", "a;2;0.5", header="variant;seed;accuracy"),
             'metric: accuracy has a comma in "1,234" (line 2) and a point in "0.5" (line 3)',
         ),
+        (
+            runs("a;1;.5", "a;2;0,5", header="variant;seed;accuracy"),
+            'metric: accuracy has a comma in "0,5" (line 3) and a point in ".5" (line 2)',
+        ),
         (runs('a,1,"0,825"'), 'metric: accuracy has a comma in "0,825" (line 2)'),
         (runs("a,1,91.2%", "a,2,0.9"), 'metric: accuracy is "91.2%" (line 2) and "0.9" (line 3)'),
         (
