@@ -91,7 +91,8 @@ def compare_runs(
 
     `runs`: variant, seed, status, failed, value (of `metric`); one column for each secondary metric in `others`
     (column -> metric). `changes`: variant -> what it changes, for the factorials among them; `crossed`: those that were
-    planned, by their axes. `family`: K where it is larger than the number of variants. `anytime`: the e-process where seeds were added until all was decided.
+    planned, by their axes. `family`: K where it is larger than the number of variants. `anytime`: the e-process where
+    seeds were added until all was decided.
     """
     trace = Trace()
     found = contrasts(
