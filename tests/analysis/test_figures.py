@@ -43,8 +43,8 @@ def test_forest_draws_what_the_frame_says() -> None:
 
 def test_a_collapse_does_not_flatten_the_others() -> None:
     near, far = tables({"base": BASE, "a": list(BASE)}), tables({"base": BASE, "a": list(BASE), "b": SHIFTED})
-    assert not is_compressed(*near, margin=0.5, label="difference in accuracy")
-    assert is_compressed(*far, margin=0.5, label="difference in accuracy")
+    assert not is_compressed(*near, margin=0.5)
+    assert is_compressed(*far, margin=0.5)
     assert (
         draw_forest(*far, ax=Figure().subplots(), margin=0.5, label="difference in accuracy").get_xscale() == "symlog"
     )
