@@ -6,13 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from knockout.errors import UserError
+from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_design, read_ledger
 from knockout.packed import thin
 from knockout.record import Record
@@ -25,6 +27,14 @@ class ResultsError(UserError, ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Anytime:
+    """Seeds in order until the e-process has decided every contrast, or until the last."""
+
+    process: Literal["sign", "t"]
+    max_seeds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Results:
     """A study's results as they stand."""
 
@@ -32,7 +42,8 @@ class Results:
     design: Mapping[str, Any]
     plan: Plan
     runs: pd.DataFrame
-    """One row per planned run, in the design's order. run_id, variant, seed, status (with `missing`), dead, failed;
+    """One row per planned run, in the design's order, those of placebos among them. run_id, variant, seed, stream (what
+    it was trained with: the seed, and of a placebo another), status (with `missing`), dead, failed;
     test_correct, test_count, test_accuracy (0 to 1), test_loss (nats), the same for validation; final_loss (nats, mean
     over the last 5 % of steps), steps, parameters, predictions_sha256, reason, folder."""
     costs: pd.DataFrame
@@ -57,18 +68,41 @@ class Results:
         return [str(v) for v in self.design["now"]["variants"]]
 
     @property
+    def placebos(self) -> list[str]:
+        """The arms that are the baseline on other streams: in `runs`, and no variants."""
+        return [str(p) for p in self.design["now"].get("placebos", [])]
+
+    @property
     def seeds(self) -> list[int]:
+        """All that are planned; with `anytime` not all of them need be run."""
         return [int(s) for s in self.design["now"]["seeds"]]
 
+    @property
+    def anytime(self) -> Anytime | None:
+        """How a study with `seeds = "anytime"` is ended; `None` where all seeds are run."""
+        told = self.design["now"].get("anytime")
+        return Anytime(process=told["process"], max_seeds=int(told["max_seeds"])) if told else None
 
-def load(root: Path) -> Results:
-    """Read and check a study's folder.
+    @property
+    def complete_seeds(self) -> list[int]:
+        """In order from the first seed, those of which the baseline and every variant came to a result.
+
+        The seeds that count with `anytime`: what lies beyond a gap does not, since when a run ends, or whether it ends,
+        may depend on what it comes to. Placebos are not asked.
+        """
+        arms = self.runs[self.runs["variant"].isin([self.baseline, *self.variants])]
+        wanting = set(arms[~arms["status"].isin(RECORDED)]["seed"])
+        return list(takewhile(lambda seed: seed not in wanting, self.seeds))
+
+
+def load(root: Path, *, design: Mapping[str, Any] | None = None) -> Results:
+    """Read and check a study's folder; `design`: the study as it would be laid down there, instead of what was.
 
     Raises `ResultsError` when there is no design, when a run is recorded twice, or when records contradict each other
     or themselves: test sets that differ, counts that are not those of the predictions.
     """
     try:
-        design = read_design(root)
+        design = read_design(root) if design is None else design
     except ValueError as error:
         raise ResultsError(f"{root / 'design.json'}: not readable ({error})") from error
     if design is None:
@@ -79,11 +113,12 @@ def load(root: Path) -> Results:
     ledger = read_ledger(root)
     _check_once(root, ledger, design)
     planned = [(str(r["id"]), str(r["variant"]), int(r["seed"])) for r in design["runs"]]
+    streams = {str(r["id"]): int(r.get("stream", r["seed"])) for r in design["runs"]}
     records = {i: ledger.records[i] for i, _, _ in planned if i in ledger.records}
-    for run_id, _, seed in planned:
-        if run_id in records and records[run_id].config["seed"] != seed:
+    for run_id, stream in streams.items():
+        if run_id in records and records[run_id].config["seed"] != stream:
             folder = records[run_id].folder
-            raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {seed}")
+            raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {stream}")
     told = {i: _predictions(record) for i, record in records.items()}
     _check_test_sets(records, told, design)
     splits = design["data"].get("splits", {})
@@ -94,7 +129,7 @@ def load(root: Path) -> Results:
     rows, unknown = [], 0
     for run_id, variant, seed in planned:
         record = records.get(run_id)
-        row: dict[str, Any] = {"run_id": run_id, "variant": variant, "seed": seed}
+        row: dict[str, Any] = {"run_id": run_id, "variant": variant, "seed": seed, "stream": streams[run_id]}
         row |= _attempted(ledger.attempts.get(run_id, ())) if record is None else _result(record, told[run_id])
         dead = _dead(row, labels, standard_errors=plan.dead_standard_errors)
         unknown += dead is None
@@ -183,8 +218,9 @@ def _check_once(root: Path, ledger: Ledger, design: Mapping[str, Any]) -> None:
     for folder in whole:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         ids.setdefault(str(config["run_id"]), []).append(folder.name)
-    names = next(names for names in ids.values() if len(names) > 1)
-    raise ResultsError(f"{root / 'runs'}: one run is recorded twice: {', '.join(names)}; move one away")
+    names = next((names for names in ids.values() if len(names) > 1), None)
+    if names is not None:  # else a worker has written a record since the ledger was read
+        raise ResultsError(f"{root / 'runs'}: one run is recorded twice: {', '.join(names)}; move one away")
 
 
 def _is_damaged(folder: Path, ledger: Ledger) -> bool:
