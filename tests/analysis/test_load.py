@@ -200,8 +200,7 @@ def test_the_seeds_that_count_are_the_complete_ones_in_order_from_the_first(buil
         "placebo_1": ["missing", 300],
     }
     results = load(build_study(correct, anytime=40))
-    assert results.anytime is not None
-    assert (results.anytime.process, results.anytime.max_seeds) == ("sign", 40)
+    assert results.anytime == "sign"
     assert results.seeds == list(range(40))
     assert results.complete_seeds == [0, 1]
 

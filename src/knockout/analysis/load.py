@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from knockout.analysis.anytime import Process
 from knockout.errors import UserError
 from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_design, read_ledger
@@ -24,14 +25,6 @@ from knockout.study import Plan
 
 class ResultsError(UserError, ValueError):
     """What is on disk cannot be analysed as it is; the text names the folders."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Anytime:
-    """Seeds in order until the e-process has decided every contrast, or until the last."""
-
-    process: Literal["sign", "t"]
-    max_seeds: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +71,10 @@ class Results:
         return [int(s) for s in self.design["now"]["seeds"]]
 
     @property
-    def anytime(self) -> Anytime | None:
-        """How a study with `seeds = "anytime"` is ended; `None` where all seeds are run."""
-        told = self.design["now"].get("anytime")
-        return Anytime(process=told["process"], max_seeds=int(told["max_seeds"])) if told else None
+    def anytime(self) -> Process | None:
+        """The e-process that ends a study with `seeds = "anytime"`; `None` where all seeds are run."""
+        told: Mapping[str, Process] | None = self.design["now"].get("anytime")
+        return told["process"] if told else None
 
     @property
     def complete_seeds(self) -> list[int]:

@@ -144,8 +144,7 @@ def _planned(results: Results) -> str:
     told = _seeds(results.seeds)
     if results.anytime is None:
         return told
-    process = results.anytime.process
-    return f"at most {told}, in order until the {process} e-process has decided every contrast"
+    return f"at most {told}, in order until the {results.anytime} e-process has decided every contrast"
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -50,7 +50,7 @@ def look(results: Results) -> Stop | None:
     counted = results.complete_seeds
     told = decide(
         {v: differences(results.runs, v, baseline=results.baseline, seeds=counted) for v in results.variants},
-        process=results.anytime.process,
+        process=results.anytime,
         alpha=results.plan.alpha,
         family=len(results.variants) + len(dropped(results)),
     )
