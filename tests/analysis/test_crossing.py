@@ -10,7 +10,11 @@ from knockout.analysis.metric import counted
 from knockout.study import Plan
 
 N, TEXTS = 8, 2000
-CHANGES = {"norm": {"norm": "post"}, "warmup": {"warmup": 0.0}, "both": {"norm": "post", "warmup": 0.0}}
+CHANGES: dict[str, dict[str, object]] = {
+    "norm": {"norm": "post"},
+    "warmup": {"warmup": 0.0},
+    "both": {"norm": "post", "warmup": 0.0},
+}
 NAMES = ["base", *CHANGES]
 
 
@@ -61,7 +65,7 @@ def test_effects_are_those_of_the_four_cells_seed_by_seed() -> None:
         "norm x warmup": (both - warmup) - (norm - base),
     }
     assert [e.name for e in crossing.effects] == list(by_hand)
-    raw = []
+    raw: list[float] = []
     for effect in crossing.effects:
         values = by_hand[effect.name] * 100 / TEXTS
         told_t = stats.ttest_1samp(values, 0)
@@ -69,7 +73,7 @@ def test_effects_are_those_of_the_four_cells_seed_by_seed() -> None:
         assert effect.estimate.difference == pytest.approx(values.mean())
         assert (effect.estimate.low, effect.estimate.high) == pytest.approx(tuple(told_t.confidence_interval()))
         assert effect.judgement.tested.p == pytest.approx(told_t.pvalue)
-        raw.append(told_t.pvalue)
+        raw.append(float(told_t.pvalue))
         brute = np.abs(values @ (1 - 2 * ((np.arange(2**N)[None] >> np.arange(N)[:, None]) & 1)))
         assert effect.sign_flip is not None
         assert effect.sign_flip.p == pytest.approx(np.mean(brute >= abs(values.sum()) - 1e-9))

@@ -1,5 +1,7 @@
 """Seeds until decided, and placebo arms, as a report judges them."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from knockout.analysis.comparison import Comparison, compare_runs
 from knockout.analysis.metric import counted
 from knockout.study import Plan
 
-Frame = dict[str, list[int | None]]
+Frame = Mapping[str, Sequence[int | None]]
 
 
 def compared(cells: Frame, *, anytime: Process | None = None, placebos: tuple[str, ...] = ()) -> Comparison:
@@ -72,11 +74,11 @@ def test_the_sentence_names_the_process_and_no_t_test() -> None:
 
 def placebo_cells(arms: int, n: int) -> Frame:
     rng = np.random.default_rng(11)
-    cells: Frame = {
+    cells = {
         "base": [int(x) for x in rng.integers(1480, 1520, n)],
         "v": [int(x) for x in rng.integers(1480, 1520, n)],
     }
-    return cells | {f"placebo_{i}": [int(x) for x in rng.integers(1480, 1520, n)] for i in range(1, arms + 1)}
+    return {**cells, **{f"placebo_{i}": [int(x) for x in rng.integers(1480, 1520, n)] for i in range(1, arms + 1)}}
 
 
 def test_placebos_are_judged_alone_and_leave_the_family_as_it_is() -> None:
@@ -88,7 +90,8 @@ def test_placebos_are_judged_alone_and_leave_the_family_as_it_is() -> None:
     assert with_arms.placebos is not None
     for contrast in with_arms.placebos.contrasts:
         assert contrast.family == 1
-        assert contrast.p == pytest.approx(stats.ttest_rel(cells[contrast.variant], cells["base"]).pvalue)
+        ours, theirs = (np.array(cells[v], dtype=float) for v in (contrast.variant, "base"))
+        assert contrast.p == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
         assert contrast.p_holm == contrast.p
     assert with_arms.placebos.rate is None  # three arms give no rate
 

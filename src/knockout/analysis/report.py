@@ -194,12 +194,13 @@ def verdict_note(root: Path) -> str:
 
 def judged(results: Results) -> tuple[Comparison, list[Judged]]:
     """Everything that is said of a study's variants, and the rulings on its claims."""
+    seeds = results.seeds if results.anytime is None else results.complete_seeds
     found = compare_runs(
         results.runs,
         metric=results.metric,
         baseline=results.baseline,
         variants=results.variants,
-        seeds=results.seeds,
+        seeds=seeds or results.seeds,
         plan=results.plan,
         family=len(results.variants) + len(provenance.dropped(results)),
         others=results.secondary,
