@@ -10,12 +10,24 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from knockout.analysis.columns import (
+    Columns,
+    FrameError,
+    check_columns,
+    check_once,
+    correctness_of,
+    listed,
+    names_of,
+    numbers,
+    seeds_of,
+    statuses_of,
+    texts_of,
+)
 from knockout.analysis.comparison import Comparison, compare_runs
 from knockout.analysis.metric import Better, Metric, counted, raw, share
 from knockout.analysis.pairing import Seed
-from knockout.errors import UserError
 from knockout.job import RECORDED
-from knockout.strict import got_text, nearest
+from knockout.strict import nearest
 from knockout.study import Plan
 
 Unit = Literal["share", "percent", "raw"]
@@ -26,15 +38,8 @@ SHARES = ("accuracy", "macro_f1", "f1", "precision", "recall", "auc", "auroc")
 LOWER = ("loss", "log_loss", "nll", "perplexity", "error", "error_rate", "wer", "cer", "mae", "mse", "rmse", "brier")
 """Metrics of which lower is better unless it is said; with what stands before a / or _ left out."""
 
-STATUSES = ("finished", "diverged", "dead", "crashed", "out_of_memory", "killed", "timed_out", "missing")
-"""What a status column may say. A run has failed when it diverged or is dead; the last five are missing cells."""
-
 WHOLE = 1e-6
 """A share times the number of texts is a count when it is this close to a whole number."""
-
-
-class FrameError(UserError, ValueError):
-    """A frame cannot be compared as it is; the text names the rows or columns, and the way on."""
 
 
 def compare(
@@ -79,22 +84,22 @@ def compare(
     Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
     test sets that differ, a value outside the unit, a baseline that is not there.
     """
-    columns = _Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
-    _check_columns(frame, columns, [*factors, *secondary])
-    names = _names(frame, variant)
-    seeds = _seeds(frame, seed)
-    _check_once(names, seeds, columns)
+    columns = Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
+    check_columns(frame, columns, [*factors, *secondary])
+    names = names_of(frame, variant)
+    seeds = seeds_of(frame, seed)
+    check_once(names, seeds, columns)
     if baseline not in set(names):
         hint = nearest(baseline, sorted(set(names)))
         raise FrameError(
-            f'no run of the baseline "{baseline}"; {variant} has {_listed(sorted(set(names)))}'
+            f'no run of the baseline "{baseline}"; {variant} has {listed(sorted(set(names)))}'
             + (f'; did you mean "{hint}"?' if hint else "")
         )
     chosen = _variants(names, baseline, variants)
     notes: list[str] = []
-    arrays = _correctness(frame, columns)
+    arrays = correctness_of(frame, columns)
     values = _values(frame, metric, arrays, columns)
-    states = _statuses(frame, values, columns, notes, metric)
+    states = statuses_of(frame, values, columns, notes, metric)
     measured, values = _measured(
         frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=notes
     )
@@ -137,75 +142,6 @@ def compare(
     )
 
 
-class _Columns:
-    """Which column holds what."""
-
-    def __init__(self, *, variant: str, seed: str, status: str, count: str, correct: str, metric: str) -> None:
-        self.variant, self.seed, self.status = variant, seed, status
-        self.count, self.correct, self.metric = count, correct, metric
-
-
-def _check_columns(frame: object, columns: _Columns, more: Sequence[str]) -> None:
-    if not isinstance(frame, pd.DataFrame):
-        raise FrameError(f"a pandas DataFrame is needed, one row per run, got {type(frame).__name__}")
-    there = [str(c) for c in frame.columns]
-    twice = sorted({c for c in there if there.count(c) > 1})
-    if twice:
-        raise FrameError(f"the frame has two columns of one name: {_listed(twice)}")
-    needed = [columns.variant, columns.seed, *more]
-    if columns.correct not in there:
-        needed.append(columns.metric)
-    for name in needed:
-        if name not in there:
-            hint = nearest(name, there)
-            raise FrameError(
-                f'no column "{name}"; the frame has {_listed(there)}' + (f'; did you mean "{hint}"?' if hint else "")
-            )
-    if not len(frame):
-        raise FrameError("the frame has no rows: one row per run is needed")
-
-
-def _names(frame: pd.DataFrame, column: str) -> list[str]:
-    """Names as text. `None` and NaN are no names: as texts they would be."""
-    found = []
-    for i, name in enumerate(frame[column].tolist()):
-        if not isinstance(name, str):
-            if name is None or name is pd.NA or (isinstance(name, float) and math.isnan(name)):
-                raise FrameError(
-                    f'row {i} has no {column}; a variant that is called "NA" or "None" must be read as text'
-                    " (pandas.read_csv with keep_default_na=False)"
-                )
-            raise FrameError(f"row {i}: {column} is {name!r}; names are text: convert the column with astype(str)")
-        if not name.strip():
-            raise FrameError(f"row {i}: {column} is empty")
-        found.append(name)
-    return found
-
-
-def _seeds(frame: pd.DataFrame, column: str) -> list[Seed]:
-    found: list[Seed] = []
-    for i, value in enumerate(frame[column].tolist()):
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-            raise FrameError(f"row {i}: {column} is {value!r}; a seed is a whole number or a text")
-        found.append(value)
-    if len({type(s) for s in found}) > 1:
-        raise FrameError(f'{column} holds numbers and texts; 7 and "7" would not pair: make them all one')
-    return found
-
-
-def _check_once(names: Sequence[str], seeds: Sequence[Seed], columns: _Columns) -> None:
-    seen: dict[tuple[str, Seed], int] = {}
-    for i, key in enumerate(zip(names, seeds, strict=True)):
-        if key in seen:
-            raise FrameError(
-                f'rows {seen[key]} and {i} are both {columns.variant} "{key[0]}" with {columns.seed} {key[1]}: a run'
-                " may stand once; if they differ in something else, such as the data set, make it part of the seed"
-            )
-        seen[key] = i
-
-
 def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None) -> list[str]:
     there = [n for n in dict.fromkeys(names) if n != baseline]
     if wanted is None:
@@ -218,37 +154,13 @@ def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None)
         if name not in there:
             hint = nearest(name, there)
             raise FrameError(
-                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {_listed(there)}")
+                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {listed(there)}")
             )
     return list(wanted)
 
 
-def _correctness(frame: pd.DataFrame, columns: _Columns) -> "list[npt.NDArray[np.bool_] | None] | None":
-    """Correctness per example of every run, where the column is there."""
-    if columns.correct not in frame:
-        return None
-    found: list[npt.NDArray[np.bool_] | None] = []
-    sizes: dict[int, int] = {}
-    for i, cell in enumerate(frame[columns.correct].tolist()):
-        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-            found.append(None)
-            continue
-        array = np.asarray(cell)
-        if array.ndim != 1 or not array.size or not (array.dtype == bool or np.isin(array, (0, 1)).all()):
-            raise FrameError(
-                f"row {i}: {columns.correct} must be one array per run with a boolean for each test example, got"
-                f" {got_text(str(cell))}"
-            )
-        sizes.setdefault(array.size, i)
-        found.append(array.astype(bool))
-    if len(sizes) > 1:
-        (a, i), (b, j) = list(sizes.items())[:2]
-        raise FrameError(f"rows {i} and {j} saw different test sets: {a} and {b} examples in {columns.correct}")
-    return found
-
-
 def _values(
-    frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_] | None] | None", columns: _Columns
+    frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_] | None] | None", columns: Columns
 ) -> list[float]:
     """The metric as floats, NaN where there is none."""
     if metric not in frame:
@@ -263,60 +175,11 @@ def _values(
     return found
 
 
-def numbers(frame: pd.DataFrame, column: str) -> list[float]:
-    """A column as floats, NaN where it is empty. Raises `FrameError` where it holds anything else than numbers."""
-    found = []
-    for i, value in enumerate(frame[column].tolist()):
-        if value is None or value is pd.NA:
-            found.append(math.nan)
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            kind = "text" if isinstance(value, str) else type(value).__name__
-            raise FrameError(
-                f"row {i}: {column} is {got_text(value)}, which is {kind}: a column of numbers is needed"
-                " (pandas.to_numeric makes one, and says where it cannot)"
-            )
-        else:
-            found.append(float(value))
-    return found
-
-
-def _statuses(
-    frame: pd.DataFrame, values: Sequence[float], columns: _Columns, notes: list[str], metric: str
-) -> list[str]:
-    """Each run's status: as the column says, or as its value says where there is none."""
-    told = columns.status in frame
-    given = frame[columns.status].tolist() if told else ["finished"] * len(values)
-    found, diverged, absent = [], [], []
-    for i, (word, value) in enumerate(zip(given, values, strict=True)):
-        if not isinstance(word, str) or word not in STATUSES:
-            hint = nearest(word, STATUSES) if isinstance(word, str) else ""
-            raise FrameError(
-                f"row {i}: {columns.status} is {got_text(word)}; one of {', '.join(STATUSES)} is needed"
-                + (f'; did you mean "{hint}"?' if hint else "")
-            )
-        if word == "finished" and math.isnan(value) and not told:
-            word = "missing"
-            absent.append(i)
-        elif word == "finished" and not math.isfinite(value):
-            word = "diverged"
-            diverged.append(i)
-        found.append(word)
-    if diverged:
-        what = "finished with a value that is no finite number" if told else "have an infinite value"
-        notes.append(f"Rows {_listed(diverged)} {what} of {metric}: they count as diverged, which is a failure.")
-    if absent:
-        notes.append(
-            f"Rows {_listed(absent)} have no {metric} and there is no column {columns.status}: they count as missing."
-            f' If these runs diverged, say so in that column ("diverged"), and they will count as failures.'
-        )
-    return found
-
-
 def _measured(
     frame: pd.DataFrame,
     values: list[float],
     states: Sequence[str],
-    columns: _Columns,
+    columns: Columns,
     *,
     arrays: "list[npt.NDArray[np.bool_] | None] | None",
     unit: Unit | None,
@@ -344,7 +207,7 @@ def _measured(
         way = 'say unit="percent", or unit="raw" and a margin' if unit == "share" else 'say unit="raw" and a margin'
         raise FrameError(f"{name} has {outside[0]:g}, and a {unit} lies between 0 and {top:g}: {way}")
     shares = [v / top for v in values]
-    texts = _texts(frame, columns, arrays)
+    texts = texts_of(frame, columns, arrays)
     if texts is None or name != columns.metric or better == "lower":
         return share(name, better=better), shares
     if not (last == "accuracy" or last.endswith("_accuracy")):
@@ -362,23 +225,6 @@ def _measured(
         )
         return share(name, better=better), shares
     return counted(name, texts=texts), [round(x) if math.isfinite(x) else math.nan for x in near]
-
-
-def _texts(frame: pd.DataFrame, columns: _Columns, arrays: "list[npt.NDArray[np.bool_] | None] | None") -> int | None:
-    """The size of the test set, where it is known. Raises `FrameError` where runs saw different ones."""
-    sizes = {a.size for a in arrays or [] if a is not None}
-    if columns.count in frame:
-        for i, size in enumerate(numbers(frame, columns.count)):
-            if math.isnan(size):
-                continue
-            if not size.is_integer() or size < 1:
-                raise FrameError(f"row {i}: {columns.count} is {size:g}; a number of test examples is needed")
-            sizes.add(int(size))
-    if len(sizes) > 1:
-        raise FrameError(
-            f"runs saw test sets of different size ({_listed(sorted(sizes))}): their values cannot be compared"
-        )
-    return sizes.pop() if sizes else None
 
 
 def _secondary(frame: pd.DataFrame, name: str, states: Sequence[str]) -> tuple[Metric, list[float | None]]:
@@ -427,7 +273,7 @@ def _changes(
         key = tuple(levels[v].values())
         if key in seen:
             raise FrameError(
-                f'"{v}" has the same {_listed(factors)} as "{seen[key]}": a cell of a factorial has one name'
+                f'"{v}" has the same {listed(factors)} as "{seen[key]}": a cell of a factorial has one name'
             )
         seen[key] = v
     return changed
@@ -446,8 +292,3 @@ def _order(seeds: Sequence[Seed]) -> list[Seed]:
     if all(isinstance(s, int) for s in once) or all(str(s).isdigit() for s in once):
         return sorted(once, key=lambda s: (int(s), str(s)))
     return once
-
-
-def _listed(items: Sequence[object]) -> str:
-    told = [str(i) for i in items[:8]]
-    return ", ".join(told) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
