@@ -1,5 +1,6 @@
 """Robustness: the whole family judged again with each seed left out, in the other arms as in this one (step 11)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,13 +57,19 @@ def leave_one_out(
         )
         for k, judgement in enumerate(again):
             known = [p.difference for p in rest[k] if p.difference is not None]
+            of = (f"{section} without seed {seed}", names[k], "difference")
             found[k].append(
                 LeftOut(
                     seed=seed,
-                    difference=sum(known) / len(known) if known else None,
+                    difference=caller.call(of, mean, {"differences": known}) if known else None,
                     p_holm=judgement.p_holm,
                     verdict=judgement.verdict,
                     flips=judgement.verdict != judged[k].verdict,
                 )
             )
     return [tuple(strip) for strip in found]
+
+
+def mean(differences: Sequence[float]) -> float:
+    """The mean, whatever the order."""
+    return math.fsum(differences) / len(differences)
