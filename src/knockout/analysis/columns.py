@@ -14,6 +14,9 @@ from knockout.strict import got_text, nearest
 STATUSES = ("finished", "diverged", "dead", "crashed", "out_of_memory", "killed", "timed_out", "missing")
 """What a status column may say. A run has failed when it diverged or is dead; the last five are missing cells."""
 
+LARGEST = 1e150
+"""Beyond it, a variance overflows."""
+
 
 class FrameError(UserError, ValueError):
     """A frame cannot be compared as it is; the text names the rows or columns, and the way on."""
@@ -26,15 +29,28 @@ class Columns:
         self.variant, self.seed, self.status = variant, seed, status
         self.count, self.correct, self.metric = count, correct, metric
 
+    def named(self) -> list[str]:
+        """Optional columns that were given a name of their own: these must be there."""
+        told = {"status": self.status, "count": self.count, "correct": self.correct}
+        return [name for usual, name in told.items() if name != usual]
 
-def check_columns(frame: object, columns: Columns, more: Sequence[str]) -> None:
+
+def check_columns(frame: object, columns: Columns, *, factors: Sequence[str], secondary: Sequence[str]) -> None:
     if not isinstance(frame, pd.DataFrame):
         raise FrameError(f"a pandas DataFrame is needed, one row per run, got {type(frame).__name__}")
-    there = [str(c) for c in frame.columns]
+    for what, given in (("factors", factors), ("secondary", secondary)):
+        if isinstance(given, str):
+            raise FrameError(f'{what} must be a list of columns, got the text "{given}": write ["{given}"]')
+    if not len(frame.columns):
+        raise FrameError("the frame has no columns and no rows: one row per run is needed")
+    odd = [c for c in frame.columns if not isinstance(c, str)]
+    if odd:
+        raise FrameError(f"a column is called {odd[0]!r}; names of columns are text: rename(columns=str) makes them so")
+    there = list(frame.columns)
     twice = sorted({c for c in there if there.count(c) > 1})
     if twice:
         raise FrameError(f"the frame has two columns of one name: {listed(twice)}")
-    needed = [columns.variant, columns.seed, *more]
+    needed = [columns.variant, columns.seed, *columns.named(), *factors, *secondary]
     if columns.correct not in there:
         needed.append(columns.metric)
     for name in needed:
@@ -66,7 +82,7 @@ def names_of(frame: pd.DataFrame, column: str) -> list[str]:
 
 def seeds_of(frame: pd.DataFrame, column: str) -> list[Seed]:
     found: list[Seed] = []
-    for i, value in enumerate(frame[column].tolist()):
+    for i, value in enumerate(map(_plain, frame[column].tolist())):
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
@@ -95,10 +111,13 @@ def correctness_of(frame: pd.DataFrame, columns: Columns) -> "list[npt.NDArray[n
     found: list[npt.NDArray[np.bool_] | None] = []
     sizes: dict[int, int] = {}
     for i, cell in enumerate(frame[columns.correct].tolist()):
-        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        if cell is None or cell is pd.NA or (isinstance(cell, float) and math.isnan(cell)):
             found.append(None)
             continue
-        array = np.asarray(cell)
+        try:
+            array = np.asarray(cell)
+        except ValueError:  # lists of different length in one cell
+            array = np.asarray(None)
         if array.ndim != 1 or not array.size or not (array.dtype == bool or np.isin(array, (0, 1)).all()):
             raise FrameError(
                 f"row {i}: {columns.correct} must be one array per run with a boolean for each test example, got"
@@ -115,7 +134,7 @@ def correctness_of(frame: pd.DataFrame, columns: Columns) -> "list[npt.NDArray[n
 def numbers(frame: pd.DataFrame, column: str) -> list[float]:
     """A column as floats, NaN where it is empty. Raises `FrameError` where it holds anything else than numbers."""
     found = []
-    for i, value in enumerate(frame[column].tolist()):
+    for i, value in enumerate(map(_plain, frame[column].tolist())):
         if value is None or value is pd.NA:
             found.append(math.nan)
         elif isinstance(value, bool) or not isinstance(value, int | float):
@@ -127,6 +146,15 @@ def numbers(frame: pd.DataFrame, column: str) -> list[float]:
         else:
             found.append(float(value))
     return found
+
+
+def check_size(values: Sequence[float], states: Sequence[str], column: str) -> None:
+    for i, (value, state) in enumerate(zip(values, states, strict=True)):
+        if state == "finished" and LARGEST < abs(value) < math.inf:
+            raise FrameError(
+                f"row {i}: {column} is {value:g}, whose square is beyond floats: if the run diverged, say so in a"
+                " column of statuses; else use another unit"
+            )
 
 
 def statuses_of(
@@ -151,22 +179,27 @@ def statuses_of(
             diverged.append(i)
         found.append(word)
     if diverged:
-        what = "finished with a value that is no finite number" if told else "have an infinite value"
-        notes.append(f"Rows {listed(diverged)} {what} of {metric}: they count as diverged, which is a failure.")
+        what = "no finite number" if told else "infinite"
+        notes.append(f"{metric} is {what} in {_rows(diverged)}: counted as diverged, which is a failure.")
     if absent:
         notes.append(
-            f"Rows {listed(absent)} have no {metric} and there is no column {columns.status}: they count as missing."
-            f' If these runs diverged, say so in that column ("diverged"), and they will count as failures.'
+            f"There is no {metric} in {_rows(absent)} and no column {columns.status}: counted as missing. Whatever"
+            f' diverged must say so in that column ("diverged"), to be counted as a failure.'
         )
     return found
 
 
-def texts_of(frame: pd.DataFrame, columns: Columns, arrays: "list[npt.NDArray[np.bool_] | None] | None") -> int | None:
-    """The size of the test set, where it is known. Raises `FrameError` where runs saw different ones."""
+def texts_of(
+    frame: pd.DataFrame,
+    columns: Columns,
+    arrays: "list[npt.NDArray[np.bool_] | None] | None",
+    states: Sequence[str],
+) -> int | None:
+    """The size of the test set of the runs that finished, where it is known. Raises `FrameError` where it differs."""
     sizes = {a.size for a in arrays or [] if a is not None}
     if columns.count in frame:
-        for i, size in enumerate(numbers(frame, columns.count)):
-            if math.isnan(size):
+        for i, (size, state) in enumerate(zip(numbers(frame, columns.count), states, strict=True)):
+            if math.isnan(size) or state != "finished":
                 continue
             if not size.is_integer() or size < 1:
                 raise FrameError(f"row {i}: {columns.count} is {size:g}; a number of test examples is needed")
@@ -181,3 +214,12 @@ def texts_of(frame: pd.DataFrame, columns: Columns, arrays: "list[npt.NDArray[np
 def listed(items: Sequence[object]) -> str:
     told = [str(i) for i in items[:8]]
     return ", ".join(told) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
+
+
+def _rows(rows: Sequence[int]) -> str:
+    return f"row{'' if len(rows) == 1 else 's'} {listed(rows)}"
+
+
+def _plain(value: object) -> object:
+    """Columns of Python objects may hold the numbers of numpy."""
+    return value.item() if isinstance(value, np.generic) else value

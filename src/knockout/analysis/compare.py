@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from knockout.analysis.columns import (
     FrameError,
     check_columns,
     check_once,
+    check_size,
     correctness_of,
     listed,
     names_of,
@@ -26,8 +27,7 @@ from knockout.analysis.columns import (
 from knockout.analysis.comparison import Comparison, compare_runs
 from knockout.analysis.metric import Better, Metric, counted, raw, share
 from knockout.analysis.pairing import Seed
-from knockout.job import RECORDED
-from knockout.strict import nearest
+from knockout.strict import build, nearest
 from knockout.study import Plan
 
 Unit = Literal["share", "percent", "raw"]
@@ -85,7 +85,8 @@ def compare(
     test sets that differ, a value outside the unit, a baseline that is not there.
     """
     columns = Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
-    check_columns(frame, columns, [*factors, *secondary])
+    check_columns(frame, columns, factors=factors, secondary=secondary)
+    _check_arguments(plan, margin=margin, alpha=alpha, anytime=anytime)
     names = names_of(frame, variant)
     seeds = seeds_of(frame, seed)
     check_once(names, seeds, columns)
@@ -98,7 +99,7 @@ def compare(
     chosen = _variants(names, baseline, variants)
     notes: list[str] = []
     arrays = correctness_of(frame, columns)
-    values = _values(frame, metric, arrays, columns)
+    values = _values(frame, metric, arrays)
     states = statuses_of(frame, values, columns, notes, metric)
     measured, values = _measured(
         frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=notes
@@ -113,7 +114,7 @@ def compare(
             "status": ["diverged" if s == "dead" else s for s in states],
             "failed": [s in ("diverged", "dead") for s in states],
             "value": pd.Series(
-                [v if s in RECORDED else None for v, s in zip(values, states, strict=True)], dtype=object
+                [v if s == "finished" else None for v, s in zip(values, states, strict=True)], dtype=object
             ),
         }
     )
@@ -124,10 +125,12 @@ def compare(
         runs[f"secondary {name}"] = pd.Series(told, dtype=object)
     if arrays is not None:
         runs["predictions_sha256"] = [None if a is None else hashlib.sha256(a.tobytes()).hexdigest() for a in arrays]
-    known = {(n, s): a for n, s, a in zip(names, seeds, arrays or [], strict=bool(arrays)) if a is not None}
-    planned = _order(seeds)
+    known = {}
+    if arrays is not None and _is_accuracy(metric):  # of another metric, correctness is not the second source
+        known = {(n, s): a for n, s, a in zip(names, seeds, arrays, strict=True) if a is not None}
+    planned = _order([s for n, s in zip(names, seeds, strict=True) if n == baseline or n in chosen])
     _note_partners(runs, baseline, chosen, notes)
-    return compare_runs(
+    found = compare_runs(
         runs,
         metric=measured,
         baseline=baseline,
@@ -140,6 +143,10 @@ def compare(
         correctness=known or None,
         notes=notes,
     )
+    if factors and not found.crossings:
+        why = f"{listed(factors)} cross in no full factorial of two levels each: there are no main effects to tell."
+        found = replace(found, notes=(*found.notes, why))
+    return found
 
 
 def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None) -> list[str]:
@@ -159,20 +166,23 @@ def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None)
     return list(wanted)
 
 
-def _values(
-    frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_] | None] | None", columns: Columns
-) -> list[float]:
+def _values(frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_] | None] | None") -> list[float]:
     """The metric as floats, NaN where there is none."""
     if metric not in frame:
         assert arrays is not None
         if metric != "accuracy":
-            raise FrameError(f'no column "{metric}"; from {columns.correct} alone only accuracy can be told')
+            raise FrameError(f'no column "{metric}"; from correctness per example alone only "accuracy" can be told')
         return [math.nan if a is None else float(a.mean()) for a in arrays]
-    found = numbers(frame, metric)
-    for i, (value, array) in enumerate(zip(found, arrays or [], strict=bool(arrays))):
-        if metric == "accuracy" and array is not None and math.isfinite(value) and abs(value - array.mean()) > 5e-4:
-            raise FrameError(f"row {i}: {metric} is {value:g}, and {columns.correct} says {array.mean():g}")
-    return found
+    return numbers(frame, metric)
+
+
+def _is_accuracy(name: str) -> bool:
+    return _last(name) == "accuracy" or _last(name).endswith("_accuracy")
+
+
+def _last(name: str) -> str:
+    """What decides of "eval/Test.accuracy" what kind of metric it is: "accuracy"."""
+    return name.lower().replace("/", "_").split(".")[-1]
 
 
 def _measured(
@@ -189,7 +199,8 @@ def _measured(
 ) -> tuple[Metric, list[float]]:
     """The metric, and the values as it keeps them."""
     name = columns.metric
-    last = name.lower().replace("/", "_").split(".")[-1]
+    last = _last(name)
+    texts = texts_of(frame, columns, arrays, states)
     if better is None:
         better = "lower" if any(last == w or last.endswith(f"_{w}") for w in LOWER) else "higher"
     if better not in ("higher", "lower"):
@@ -198,6 +209,7 @@ def _measured(
         unit = "share" if any(last == w or last.endswith(f"_{w}") for w in SHARES) else "raw"
     if unit not in ("share", "percent", "raw"):
         raise FrameError(f'unit must be "share", "percent" or "raw", got {unit!r}')
+    check_size(values, states, name)
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished"]
     if unit == "raw":
         return raw(name, better=better, margin=margin or 1.0), values
@@ -207,11 +219,11 @@ def _measured(
         way = 'say unit="percent", or unit="raw" and a margin' if unit == "share" else 'say unit="raw" and a margin'
         raise FrameError(f"{name} has {outside[0]:g}, and a {unit} lies between 0 and {top:g}: {way}")
     shares = [v / top for v in values]
-    texts = texts_of(frame, columns, arrays)
-    if texts is None or name != columns.metric or better == "lower":
+    if texts is None or better == "lower" or not _is_accuracy(name):
         return share(name, better=better), shares
-    if not (last == "accuracy" or last.endswith("_accuracy")):
-        return share(name, better=better), shares
+    for i, (x, state, array) in enumerate(zip(shares, states, arrays or [], strict=bool(arrays))):
+        if array is not None and state == "finished" and abs(x - array.mean()) > 5e-4:
+            raise FrameError(f"row {i}: {name} is {values[i]:g}, and {columns.correct} says {top * array.mean():g}")
     if arrays is not None:
         counts = [math.nan if a is None else int(a.sum()) for a in arrays]
         if all(math.isnan(c) == (s != "finished") for c, s in zip(counts, states, strict=True)):
@@ -228,8 +240,8 @@ def _measured(
 
 
 def _secondary(frame: pd.DataFrame, name: str, states: Sequence[str]) -> tuple[Metric, list[float | None]]:
-    values = numbers(frame, name)
-    last = name.lower().replace("/", "_").split(".")[-1]
+    values, last = numbers(frame, name), _last(name)
+    check_size(values, states, name)
     better: Better = "lower" if any(last == w or last.endswith(f"_{w}") for w in LOWER) else "higher"
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished" and math.isfinite(v)]
     is_share = any(last == w or last.endswith(f"_{w}") for w in SHARES) and all(0 <= v <= 1 for v in finite)
@@ -244,14 +256,25 @@ def _plan(plan: Plan | None, metric: Metric, *, margin: float | None, alpha: flo
         )
     told = replace(plan or Plan(), secondary=())
     if margin is not None:
-        if not (isinstance(margin, int | float) and math.isfinite(margin) and margin > 0):
-            raise FrameError(f"margin must be a number above 0, got {margin!r}")
         told = replace(told, margin=float(margin))
-    if alpha is not None:
-        if not (isinstance(alpha, int | float) and 0 < alpha < 0.5):
-            raise FrameError(f"alpha must lie between 0 and .5, got {alpha!r}")
-        told = replace(told, alpha=float(alpha))
-    return told
+    return told if alpha is None else replace(told, alpha=float(alpha))
+
+
+def _check_arguments(plan: Plan | None, *, margin: float | None, alpha: float | None, anytime: str | None) -> None:
+    if margin is not None and not (_is_number(margin) and 0 < margin < math.inf):
+        raise FrameError(f"margin must be a number above 0, got {margin!r}")
+    if alpha is not None and not (_is_number(alpha) and 0 < alpha < 0.5):
+        raise FrameError(f"alpha must lie between 0 and .5, got {alpha!r}")
+    if anytime not in (None, "sign", "t"):
+        raise FrameError(f'anytime must be "sign", "t" or None, got {anytime!r}')
+    if plan is not None:
+        _, faults = build(Plan, asdict(plan), "", "plan")  # a Plan that was made in Python has not been checked
+        if faults:
+            raise FrameError(f"{faults[0].key} is {faults[0].got.removeprefix('got ')}; allowed: {faults[0].allowed}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _changes(
@@ -263,6 +286,8 @@ def _changes(
     levels: dict[str, dict[str, Hashable]] = {}
     for factor in factors:
         for i, (name, level) in enumerate(zip(names, frame[factor].tolist(), strict=True)):
+            if not isinstance(level, str | bool | int | float) or level != level:
+                raise FrameError(f"row {i}: {factor} is {level!r}; a level is a text, a number, True or False")
             before = levels.setdefault(name, {}).setdefault(factor, level)
             if before != level:
                 raise FrameError(f'row {i}: "{name}" has {factor} {level!r}, and {before!r} in another row')
