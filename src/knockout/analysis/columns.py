@@ -14,8 +14,8 @@ from knockout.strict import got_text, nearest
 STATUSES = ("finished", "diverged", "dead", "crashed", "out_of_memory", "killed", "timed_out", "missing")
 """What a status column may say. A run has failed when it diverged or is dead; the last five are missing cells."""
 
-LARGEST = 1e150
-"""Beyond it, a variance overflows."""
+LARGEST = 1e75
+"""Beyond it, the fourth powers of Welch's degrees of freedom overflow."""
 
 
 class FrameError(UserError, ValueError):
@@ -152,7 +152,7 @@ def check_size(values: Sequence[float], states: Sequence[str], column: str) -> N
     for i, (value, state) in enumerate(zip(values, states, strict=True)):
         if state == "finished" and LARGEST < abs(value) < math.inf:
             raise FrameError(
-                f"row {i}: {column} is {value:g}, whose square is beyond floats: if the run diverged, say so in a"
+                f"row {i}: {column} is {value:g}, the powers of which are beyond floats: if the run diverged, say so in a"
                 " column of statuses; else use another unit"
             )
 
