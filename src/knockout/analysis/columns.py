@@ -152,7 +152,7 @@ def check_size(values: Sequence[float], states: Sequence[str], column: str) -> N
     for i, (value, state) in enumerate(zip(values, states, strict=True)):
         if state == "finished" and LARGEST < abs(value) < math.inf:
             raise FrameError(
-                f"row {i}: {column} is {value:g}, the powers of which are beyond floats: if the run diverged, say so in a"
+                f"row {i}: {column} is {value:g}, too large for its powers: if the run diverged, say so in a"
                 " column of statuses; else use another unit"
             )
 
