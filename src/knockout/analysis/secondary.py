@@ -35,6 +35,8 @@ def secondary(
     caller: Caller,
 ) -> tuple[Secondary, ...]:
     """Every variant on every secondary metric. `metrics`: the column of `runs` that holds it -> metric."""
+    if not metrics:
+        return ()  # no correction of nothing in the account
     found = []
     for column, metric in metrics.items():
         rows = rows_of(runs, column)
