@@ -15,6 +15,7 @@ from knockout.console import change_text, err, out, plain, print_cost, print_dea
 from knockout.errors import UserError
 
 if TYPE_CHECKING:
+    from knockout.analysis.comparison import Comparison
     from knockout.job import DataRef
     from knockout.study import Study
 
@@ -37,6 +38,14 @@ FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file; `knockout init` writes a first one.")]
 StudyFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder, such as results/first_study.")]
+
+
+class Unit(enum.StrEnum):
+    """The choices of `compare`'s unit, as typer wants them."""
+
+    share = "share"
+    percent = "percent"
+    raw = "raw"
 
 
 class Tokens(enum.StrEnum):
@@ -205,41 +214,122 @@ def run(
 
 
 @app.command()
-def report(folder: StudyFolder) -> None:
-    """Judge what a study has so far: the verdict table, report.html, report.md, figures and tables."""
-    from knockout.analysis import provenance, wording
+def report(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="A study's folder, such as results/first_study.")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Runs from elsewhere: CSV, TSV or Parquet, one row per run."),
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="With --from: the variant that all are compared with.")] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="With --from: the largest difference that does not matter."),
+    ] = None,
+    metric: Annotated[str, typer.Option(help="With --from: the column of the metric.")] = "accuracy",
+    variant: Annotated[str, typer.Option(help="With --from: the column of the variants' names.")] = "variant",
+    seed: Annotated[
+        list[str] | None,
+        typer.Option(help="With --from: the column of seeds; several make a block, such as seed and data set."),
+    ] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option(help="With --from: the column of statuses, or WORD=STATUS for a word that is not known."),
+    ] = None,
+    count: Annotated[str, typer.Option(help="With --from: the column with the number of test examples.")] = "count",
+    unit: Annotated[
+        Unit | None, typer.Option(help="With --from: share (0 to 1), percent, or raw; told from the metric's name.")
+    ] = None,
+    lower_is_better: Annotated[
+        bool | None, typer.Option("--lower-is-better/--higher-is-better", help="With --from; told from the name.")
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="With --from: a plan, instead of the packaged one.")] = None,
+    to: Annotated[Path | None, typer.Option(help="With --from: the report's folder, instead of FILE_report.")] = None,
+) -> None:
+    """Judge what a study has so far, or runs from elsewhere: verdicts, report.html, report.md, figures and tables."""
+    if (folder is None) == (source is None):
+        raise UserError("report takes a study's folder, or --from FILE with --baseline NAME")
+    if folder is not None:
+        _report_study(folder)
+        return
+    assert source is not None
+    from knockout.analysis.elsewhere import report_runs
+    from knockout.analysis.imported import Columns
+
+    words = [s for s in status or [] if "=" in s]
+    named = [s for s in status or [] if "=" not in s]
+    if baseline is None:
+        raise UserError("--from needs --baseline NAME: the variant that all others are compared with")
+    if len(named) > 1:
+        raise UserError(f"--status names one column, got {', '.join(named)}; WORD=STATUS maps a word")
+    columns = Columns(
+        variant=variant,
+        seed=tuple(seed or ["seed"]),
+        metric=metric,
+        status=named[0] if named else "status",
+        count=count,
+    )
+    written = report_runs(
+        source,
+        columns,
+        statuses=dict(w.rsplit("=", 1) for w in words),
+        baseline=baseline,
+        margin=margin,
+        unit=None if unit is None else unit.value,
+        better=None if lower_is_better is None else "lower" if lower_is_better else "higher",
+        plan=plan,
+        target=to or source.with_name(f"{source.stem}_report"),
+    )
+    _print_verdicts(written.comparison, {}, {})
+    for note in written.comparison.notes:
+        out.print(escape(note), soft_wrap=True)
+    out.print()
+    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
+
+
+def _report_study(folder: Path) -> None:
+    from knockout.analysis import provenance
     from knockout.analysis.report import write_report
 
     written = write_report(folder)
-    described = written.results.design["described"]
+    late = provenance.exploratory(written.results)
+    _print_verdicts(written.comparison, written.results.design["described"], late)
+    for line in written.answer:
+        out.print(escape(line))
+    out.print()
+    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
+
+
+def _print_verdicts(comparison: "Comparison", described: Mapping[str, Any], late: Mapping[str, str]) -> None:
+    from knockout.analysis import wording
+
+    metric = comparison.metric
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("variant", "changes"):
-        table.add_column(column, overflow="fold")
-    for column in ("pairs", "failed runs", "accuracy %", "difference [95 % t]", "p (Holm)"):
+    table.add_column("variant", overflow="fold")
+    if described:
+        table.add_column("changes", overflow="fold")
+    level = wording.header(metric).replace(",", "")
+    for column in ("pairs", "failed runs", f"{level[:1].lower()}{level[1:]}", "difference [95 % t]", "p (Holm)"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
-    late = provenance.exploratory(written.results)
-    for c in written.contrasts:
+    for c in comparison.contrasts:
         marks = [c.label, *(["exploratory"] if c.variant in late else [])]
         marks += ["normal theory only"] if c.normal_theory_only else []
-        estimate = wording.signed(c.estimate.difference, c.metric.digits) if c.estimate else wording.DASH
+        estimate = wording.signed(c.estimate.difference, metric.digits) if c.estimate else wording.DASH
         cells = (
             c.variant,
-            wording.change(described, c.variant),
+            *([wording.change(described, c.variant)] if described else []),
             f"{c.n_pairs}/{c.n_planned}",
             f"{c.arm.failures} of {c.arm.runs}",
-            wording.level(c.arm, c.metric.digits),
-            f"{estimate} {wording.interval(c.estimate, c.metric.digits)}",
+            wording.level(c.arm, metric.digits),
+            f"{estimate} {wording.interval(c.estimate, metric.digits)}",
             wording.p_text(c.p_holm),
             ", ".join(marks),
         )
         table.add_row(*map(escape, cells))
     out.print(table)
     out.print()
-    for line in written.answer:
-        out.print(escape(line))
-    out.print()
-    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
 
 
 @app.command()

@@ -88,7 +88,7 @@ def print_design(study: "Study", told: "Mapping[str, Any]") -> None:
         )
         if bar - p > SMALL_SPLIT:
             out.print(f"[red]validation is small[/red]: {aside['count']} texts leave chance level that uncertain")
-        if text > study.plan.margin:
+        if text > study.plan.margin and study.plan.metric != "log_loss":
             out.print(f"[red]test is small[/red]: one text is more than the margin of {study.plan.margin:g} points")
         for note in told["notes"]:
             out.print(f"  note: {escape(note)}")

@@ -13,12 +13,15 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from knockout.analysis.contrasts import Contrast, contrasts
+from knockout.analysis.corrections import benjamini_hochberg, holm
+from knockout.analysis.metric import counted
 from knockout.study import Plan
 
 Reference = Callable[[str], dict[str, Any]]
 Cell = int | str
 """A count of correct predictions, a status, or "dead"."""
 
+POINTS = counted("accuracy", texts=10_000)
 TOY = "ablation_toy_6seeds_4variants"
 
 
@@ -33,18 +36,22 @@ def frame(correct: Mapping[str, Sequence[Cell]], *, count: int = 10_000) -> pd.D
                     "seed": seed,
                     "status": "finished" if finished else cell,
                     "failed": cell in ("dead", "diverged"),
-                    "test_correct": (cell if isinstance(cell, int) else count // 2) if finished else None,
-                    "test_count": count if finished else None,
+                    "value": (cell if isinstance(cell, int) else count // 2) if finished else None,
                 }
             )
-    return pd.DataFrame(rows).astype({"test_correct": "Int64", "test_count": "Int64"})
+    return pd.DataFrame(rows).astype({"value": "Int64"})
 
 
 def judged(correct: Mapping[str, Sequence[Cell]], *, count: int = 10_000, plan: Plan | None = None) -> list[Contrast]:
     n = len(next(iter(correct.values())))
     variants = [v for v in correct if v != "base"]
     return contrasts(
-        frame(correct, count=count), baseline="base", variants=variants, seeds=range(n), plan=plan or Plan()
+        frame(correct, count=count),
+        metric=counted("accuracy", texts=count),
+        baseline="base",
+        variants=variants,
+        seeds=range(n),
+        plan=plan or Plan(),
     )
 
 
@@ -66,6 +73,10 @@ def test_the_toy_agrees_with_r(reference: Reference) -> None:
         assert c.estimate.t == close(f"{c.variant}_t")
         assert c.p == close(f"{c.variant}_p")
         assert c.p_sign_flip == close(f"{c.variant}_signflip_mean")
+        assert c.companions.wilcoxon is not None
+        assert c.companions.wilcoxon.p == close(f"{c.variant}_wilcoxon_exact")
+    assert [c.companions.max_t for c in found] == close("maxT_signflip")
+    assert benjamini_hochberg([c.p for c in found]) == close("bh")
     estimates = [c.estimate for c in found if c.estimate is not None]
     assert [e.d_z for e in estimates] == close("dz")
     assert [e.g_z for e in estimates] == close("gz")
@@ -74,7 +85,10 @@ def test_the_toy_agrees_with_r(reference: Reference) -> None:
     assert [c.p_holm for c in found] == close("holm")
     assert [c.p_tost for c in found] == close("tost_pm_0.005_max_p")
     assert [c.verdict for c in found] == ["worse", "equivalent", "equivalent", "inconclusive"]
-    assert found[0].sign_flip_disagrees  # .03125 * 4 is over alpha: six seeds are too few for an exact test
+    assert found[0].companions.disagree == (
+        "sign-flip",
+        "Wilcoxon",
+    )  # .03125 * 4 is over alpha: six seeds are too few for an exact test
     assert found[0].normal_theory_only
 
 
@@ -92,7 +106,9 @@ def test_intervals_have_the_reference_width(reference: Reference) -> None:
 
 def test_corrections_keep_the_input_order_and_the_family(reference: Reference) -> None:
     entry = reference("correction_order_unsorted4")
-    assert list(multipletests(entry["inputs"]["p"], method="holm")[1]) == pytest.approx(entry["expected"]["holm"])
+    p, expected = entry["inputs"]["p"], entry["expected"]
+    assert list(holm(p, 4)) == pytest.approx(expected["holm"]) == list(multipletests(p, method="holm")[1])
+    assert list(benjamini_hochberg(p)) == pytest.approx(expected["bh"])
     found = judged(
         {"base": [8000] * 5, "a": [8003, 8001, 8002, 8005, 7999], "b": [8100, 8101, 8109, 8101, 8102], "c": [8000] * 5}
     )
@@ -103,8 +119,13 @@ def test_corrections_keep_the_input_order_and_the_family(reference: Reference) -
 
 
 def test_a_missing_p_counts_as_one_and_keeps_the_family(reference: Reference) -> None:
-    expected = reference("correction_with_missing")["expected"]["holm_family_of_3"]
-    assert list(multipletests([0.01, 1.0, 0.04], method="holm")[1][[0, 2]]) == pytest.approx([expected[0], expected[2]])
+    expected = reference("correction_with_missing")["expected"]
+    for found, name in (
+        (holm([0.01, None, 0.04], 3), "holm_family_of_3"),
+        (benjamini_hochberg([0.01, None, 0.04]), "bh_family_of_3"),
+    ):
+        assert (found[0], found[2]) == pytest.approx((expected[name][0], expected[name][2]))
+        assert found[1] == 1.0
     whole: dict[str, list[Cell]] = {
         "base": [8000, 8010, 7990, 8005],
         "a": [8050, 8061, 8043, 8049],
@@ -115,7 +136,9 @@ def test_a_missing_p_counts_as_one_and_keeps_the_family(reference: Reference) ->
     assert b.p_holm == 1.0
     assert a.p is not None
     assert a.p_holm == pytest.approx(2 * a.p)
-    alone = contrasts(frame(whole), baseline="base", variants=["a"], seeds=range(4), plan=Plan(), family=3)[0]
+    alone = contrasts(
+        frame(whole), metric=POINTS, baseline="base", variants=["a"], seeds=range(4), plan=Plan(), family=3
+    )[0]
     assert alone.family == 3
     assert alone.p_holm == pytest.approx(3 * a.p)
 
@@ -158,7 +181,7 @@ def test_no_spread_gives_exact_p_and_never_infinite_t(reference: Reference) -> N
     assert (same.p, same.p_tost, same.p_sign_flip) == (1.0, 2.0**-5, 1.0)
     assert same.estimate is not None
     assert (same.estimate.t, same.estimate.d_z, same.estimate.difference) == (None, None, 0.0)
-    assert (same.estimate.low, same.estimate.high) == (0.0, 0.0)
+    assert (same.estimate.low, same.estimate.high) == (None, None)  # an interval of no width is none
     assert "p=.25" in reference("degenerate_constant_difference")["expected"]["recommended"]
     constant = one([8010] * 3, [8000] * 3)
     assert (constant.p, constant.p_sign_flip, constant.p_tost) == (0.25, 0.25, 0.125)
@@ -171,7 +194,7 @@ def test_a_failure_is_never_trivial_or_equivalent_and_is_counted_once() -> None:
     assert contrast.verdict == "inconclusive"
     assert contrast.p_tost is None
     assert contrast.p_tost_holm == 1.0
-    assert (contrast.arm.failures, contrast.failures, contrast.failed_variant_only) == (1, 1, 1)
+    assert (contrast.arm.failures, contrast.failures, contrast.counts.failed_variant_only) == (1, 1, 1)
     assert contrast.estimate is not None
     assert contrast.estimate.n == 7  # given that neither run failed
     assert contrast.n_pairs == 8
@@ -217,31 +240,31 @@ def test_normal_theory_only_ends_at_the_exact_floor() -> None:
 def test_detectable_effect_and_seeds_come_from_the_sd_and_never_from_the_difference() -> None:
     near = one([b + (60 if i % 2 else -60) for i, b in enumerate(BASE)], BASE)
     far = one([b + 500 + (60 if i % 2 else -60) for i, b in enumerate(BASE)], BASE)
-    for name in ("detectable", "detectable_first", "seeds_difference", "seeds_equivalence"):
-        assert getattr(near, name) == pytest.approx(getattr(far, name))
+    assert near.needs is not None
+    assert far.needs is not None
+    assert dataclasses.astuple(near.needs) == pytest.approx(dataclasses.astuple(far.needs))
     assert near.estimate is not None
     assert near.estimate.sd is not None
-    assert near.detectable == pytest.approx(1.15604 * near.estimate.sd, rel=1e-4)
+    assert near.needs.detectable == pytest.approx(1.15604 * near.estimate.sd, rel=1e-4)
 
 
 def test_identical_needs_equal_predictions_in_every_pair() -> None:
     runs = frame({"base": BASE, "v": BASE})
     runs["predictions_sha256"] = "same"
-    found = contrasts(runs, baseline="base", variants=["v"], seeds=range(8), plan=Plan())[0]
+    found = contrasts(runs, metric=POINTS, baseline="base", variants=["v"], seeds=range(8), plan=Plan())[0]
     assert found.identical
     assert found.verdict == "equivalent"
     runs.loc[0, "predictions_sha256"] = "other"
-    assert not contrasts(runs, baseline="base", variants=["v"], seeds=range(8), plan=Plan())[0].identical
+    assert not contrasts(runs, metric=POINTS, baseline="base", variants=["v"], seeds=range(8), plan=Plan())[0].identical
     assert not one(list(BASE), BASE).identical  # unknown is not identical
 
 
 def test_bad_frames_are_refused() -> None:
     runs = frame({"base": [1, 2, 3], "v": [1, 2, 3]})
     with pytest.raises(ValueError, match="run twice: base with seed 0"):
-        contrasts(pd.concat([runs, runs.head(1)]), baseline="base", variants=["v"], seeds=range(3), plan=Plan())
-    runs.loc[0, "test_count"] = 9
-    with pytest.raises(ValueError, match="different size"):
-        contrasts(runs, baseline="base", variants=["v"], seeds=range(3), plan=Plan())
+        contrasts(
+            pd.concat([runs, runs.head(1)]), metric=POINTS, baseline="base", variants=["v"], seeds=range(3), plan=Plan()
+        )
 
 
 def test_any_text_is_a_name() -> None:
@@ -306,7 +329,8 @@ def test_the_order_of_rows_is_nothing(both: tuple[list[Cell], list[Cell]], rando
     shuffled = runs.iloc[order].reset_index(drop=True)
     n = len(both[0])
     first, second = (
-        contrasts(r, baseline="base", variants=["v"], seeds=range(n), plan=Plan()) for r in (runs, shuffled)
+        contrasts(r, metric=POINTS, baseline="base", variants=["v"], seeds=range(n), plan=Plan())
+        for r in (runs, shuffled)
     )
     assert [dataclasses.asdict(c) for c in first] == [dataclasses.asdict(c) for c in second]
 

@@ -31,7 +31,7 @@ def test_the_palette_has_a_colour_for_every_registered_variant() -> None:
 
 def test_forest_draws_what_the_frame_says() -> None:
     frame, seeds = tables({"base": BASE, "a": [b + 7 for b in BASE if isinstance(b, int)], "b": ["dead", *BASE[1:]]})
-    ax = draw_forest(frame, seeds, ax=Figure().subplots(), margin=0.5)
+    ax = draw_forest(frame, seeds, ax=Figure().subplots(), margin=0.5, label="difference in accuracy")
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
     assert [t.get_text() for t in ax.texts] == ["trivial", "inconclusive; 1 failed"]
     drawn = [line for line in ax.lines if line.get_marker() == "D"]
@@ -45,13 +45,17 @@ def test_a_collapse_does_not_flatten_the_others() -> None:
     near, far = tables({"base": BASE, "a": list(BASE)}), tables({"base": BASE, "a": list(BASE), "b": SHIFTED})
     assert not is_compressed(*near, margin=0.5)
     assert is_compressed(*far, margin=0.5)
-    assert draw_forest(*far, ax=Figure().subplots(), margin=0.5).get_xscale() == "symlog"
-    assert draw_forest(*near, ax=Figure().subplots(), margin=0.5).get_xscale() == "linear"
+    assert (
+        draw_forest(*far, ax=Figure().subplots(), margin=0.5, label="difference in accuracy").get_xscale() == "symlog"
+    )
+    assert (
+        draw_forest(*near, ax=Figure().subplots(), margin=0.5, label="difference in accuracy").get_xscale() == "linear"
+    )
 
 
 def test_no_estimate_draws_no_mark() -> None:
     frame, seeds = tables({"base": BASE[:3], "a": ["diverged", "crashed", "missing"]})
-    text = forest(frame, seeds, margin=0.5)
+    text = forest(frame, seeds, margin=0.5, label="difference in accuracy")
     assert "incomplete: 1 of 3" in text
 
 

@@ -61,6 +61,7 @@ def compare(
     status: str = "status",
     count: str = "count",
     correct: str = "correct",
+    notes: Sequence[str] = (),
 ) -> Comparison:
     """Every variant against the baseline, paired by seed: verdicts, estimates, companions, the trace of each number.
 
@@ -79,7 +80,7 @@ def compare(
     "percent"), else in its own unit ("raw"), for which it must be given. `better`: whether higher or lower values are.
     `factors`: columns whose combinations of two levels form a full factorial. `secondary`: columns with other metrics,
     told as exploratory. `anytime`: the e-process that decides, where runs were added until all was decided. `plan`:
-    everything else, `alpha` and `margin` over it.
+    everything else, `alpha` and `margin` over it. `notes`: what was made of the runs before, to be told with the rest.
 
     Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
     test sets that differ, a value outside the unit, a baseline that is not there.
@@ -97,12 +98,12 @@ def compare(
             + (f'; did you mean "{hint}"?' if hint else "")
         )
     chosen = _variants(names, baseline, variants)
-    notes: list[str] = []
+    made: list[str] = []
     arrays = correctness_of(frame, columns)
     values = _values(frame, metric, arrays)
-    states = statuses_of(frame, values, columns, notes, metric)
+    states = statuses_of(frame, values, columns, made, metric)
     measured, values = _measured(
-        frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=notes
+        frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=made
     )
     judged_by = _plan(plan, measured, margin=margin, alpha=alpha)
     if measured.unit != "points":
@@ -129,7 +130,7 @@ def compare(
     if arrays is not None and _is_accuracy(metric):  # of another metric, correctness is not the second source
         known = {(n, s): a for n, s, a in zip(names, seeds, arrays, strict=True) if a is not None}
     planned = _order([s for n, s in zip(names, seeds, strict=True) if n == baseline or n in chosen])
-    _note_partners(runs, baseline, chosen, notes)
+    _note_partners(runs, baseline, chosen, made)
     found = compare_runs(
         runs,
         metric=measured,
@@ -141,7 +142,7 @@ def compare(
         changes=_changes(frame, names, factors, baseline, chosen),
         anytime=anytime,
         correctness=known or None,
-        notes=notes,
+        notes=[*notes, *made],
     )
     if factors and not found.crossings:
         why = f"{listed(factors)} cross in no full factorial of two levels each: there are no main effects to tell."

@@ -89,9 +89,10 @@ def compare_runs(
 ) -> Comparison:
     """Everything about `variants` against `baseline`.
 
-    `runs`: variant, seed, status, failed, value (of `metric`); one column for each secondary metric in `others` (column
-    -> metric). `changes`: variant -> what it changes, for the factorials among them; `crossed`: those that were planned,
-    by their axes. `family`: K where it is larger than the number of variants. `anytime`: the e-process where seeds were added until all was decided.
+    `runs`: variant, seed, status, failed, value (of `metric`); one column for each secondary metric in `others`
+    (column -> metric). `changes`: variant -> what it changes, for the factorials among them; `crossed`: those that were
+    planned, by their axes. `family`: K where it is larger than the number of variants. `anytime`: the e-process where
+    seeds were added until all was decided.
     """
     trace = Trace()
     found = contrasts(
@@ -109,7 +110,14 @@ def compare_runs(
     if anytime is not None:
         decided = sequential(found, process=anytime, plan=plan, metric=metric, caller=trace)
         found = [
-            dataclasses.replace(c, judgement=j, left_out=()) for c, j in zip(found, decided.judgements, strict=True)
+            dataclasses.replace(
+                c,
+                judgement=j,
+                companions=dataclasses.replace(c.companions, disagree=()),  # with a t test, which decides nothing here
+                normal_theory_only=False,
+                left_out=(),
+            )
+            for c, j in zip(found, decided.judgements, strict=True)
         ]
     return Comparison(
         metric=metric,

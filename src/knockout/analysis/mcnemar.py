@@ -1,10 +1,9 @@
 """McNemar's test over test examples: what one run of a variant shows against one run of the baseline, given that seed.
 
-It takes the two trained models as they are. Of other seeds it says nothing: as a test over seeds its nominal 95 %
-interval covers about half the time for unstable runs (STATISTICS.md, step 8).
+It takes the two trained models as they are and says nothing of other seeds: for unstable runs, the nominal 95 %
+interval of one seed covers the mean over seeds about half the time.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,10 @@ from scipy import stats
 
 from knockout.analysis.exact import discordant
 
-_SMALLEST = sys.float_info.min  # 2.2e-308: beneath it scipy 1.17 gives 0 for a true 3e-314 (5 against 1,080)
+SMALLEST = 1e-250
+"""No p is given smaller. scipy 1.17's binomial underflows to 0 from 4e-254 on (38 of 1,075), long before doubles do, so
+the smallest double would be far too small a p.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,27 +43,27 @@ def mid_p(b: int, c: int) -> float:
     and their supplement). Less conservative than the exact p, and no longer sure to keep its level.
 
     1 against 7 gives 10/256, 86 against 150 gives 2.8934e-05. None at all gives 1, where the formula would say 1/2: no
-    disagreement is no evidence. Never 0: a p beneath the smallest normal double, 2.2e-308 (1,022 against 0), is given
-    as that double, which is never too small.
+    disagreement is no evidence. Never 0: a p beneath 1e-250 (831 against 0) is given as 1e-250.
 
     Raises `ValueError` for what is not a whole number of at least 0.
     """
-    low, n = min(_count(b, "b"), _count(c, "c")), b + c
+    low, high = sorted((_count(b, "b"), _count(c, "c")))
+    n = low + high
     if n == 0:
         return 1.0
-    if b == c:
-        return 1.0 - float(stats.binom.pmf(b, n, 0.5)) / 2.0
+    if low == high:
+        return 1.0 - float(stats.binom.pmf(low, n, 0.5)) / 2.0
     # Two sums of positive terms: the exact p minus the chance of b would cancel.
-    return max(_SMALLEST, float(stats.binom.cdf(low - 1, n, 0.5) + stats.binom.cdf(low, n, 0.5)))
+    return max(SMALLEST, float(stats.binom.cdf(low - 1, n, 0.5) + stats.binom.cdf(low, n, 0.5)))
 
 
 def exact_p(b: int, c: int) -> float:
     """Two-sided exact McNemar, the binomial test of b against c: `mid_p`'s null, never above its level.
 
-    86 against 150 gives 3.7159e-05. Never 0, as `mid_p`. Raises `ValueError` for what is not a whole number of at
+    86 against 150 gives 3.7159e-05. Never beneath 1e-250. Raises `ValueError` for what is not a whole number of at
     least 0.
     """
-    return max(_SMALLEST, discordant(_count(b, "b"), _count(c, "c")))
+    return max(SMALLEST, discordant(_count(b, "b"), _count(c, "c")))
 
 
 def per_seed(

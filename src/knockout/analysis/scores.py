@@ -57,9 +57,8 @@ def macro_f1(label: Labels, predicted: Labels, *, classes: int) -> MacroF1:
     hits = np.bincount(y[y == z], minlength=classes)
     predictions = np.bincount(z[(z >= 0) & (z < classes)], minlength=classes)
     present = np.flatnonzero(labels)
-    f1 = (
-        2.0 * hits[present] / (labels[present] + predictions[present])
-    )  # TP + FN are the labels, TP + FP the predictions
+    # Labels are TP + FN, predictions are TP + FP.
+    f1 = 2.0 * hits[present] / (labels[present] + predictions[present])
     return MacroF1(value=math.fsum(f1) / len(present), absent=tuple(np.flatnonzero(labels == 0).tolist()))
 
 

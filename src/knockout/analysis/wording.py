@@ -220,7 +220,8 @@ def sentence(contrast: Contrast) -> str:
     else:
         parts.append(_disagreement(contrast))
     parts += [_one_seed(contrast), _other_texts(contrast), _given_this_seed(contrast)]
-    if contrast.verdict == "inconclusive" and estimate is not None and contrast.n_pairs == contrast.n_planned:
+    whole = contrast.n_pairs == contrast.n_planned and contrast.test != "e-process"
+    if contrast.verdict == "inconclusive" and estimate is not None and whole:
         parts.append(needed(contrast))
     return " ".join(p for p in parts if p)
 
@@ -293,6 +294,8 @@ def _verdict(contrast: Contrast) -> str:
         if contrast.verdict == "inconclusive":
             return f"{name} is inconclusive ({tested})."
         return f"{name} is {contrast.verdict} than the baseline ({tested})."
+    if contrast.test == "e-process" and contrast.verdict == "inconclusive":
+        return f"{name} is inconclusive: {contrast.reason} ({tested}). The difference so far is {size}."
     if contrast.verdict in ("better", "worse"):
         return f"{name} is {contrast.verdict} than the baseline: {size} ({tested})."
     tost = f"TOST {p_equals(contrast.p_tost_holm)} after Holm"
@@ -325,7 +328,12 @@ def _failures(contrast: Contrast) -> str:
 
 
 def _test(contrast: Contrast) -> str:
-    names = {"t": "paired t test", "worst_rank": "exact worst-rank test", "none": "no test"}
+    names = {
+        "t": "paired t test",
+        "worst_rank": "exact worst-rank test",
+        "e-process": "e-process, valid at any time of looking",
+        "none": "no test",
+    }
     return names.get(contrast.test, "exact test of a constant difference")
 
 

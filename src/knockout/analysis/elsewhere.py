@@ -1,0 +1,71 @@
+"""Runs from elsewhere: a file of runs becomes a comparison and a report, as `knockout report --from` writes it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from knockout.analysis.compare import Unit, compare
+from knockout.analysis.comparison import Comparison
+from knockout.analysis.imported import Columns, read_runs
+from knockout.analysis.metric import Better
+from knockout.analysis.report import write_comparison
+from knockout.study import Plan, read_plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The comparison, and where its report stands."""
+
+    comparison: Comparison
+    paths: Mapping[str, Path]
+
+
+def report_runs(
+    source: Path,
+    columns: Columns,
+    *,
+    statuses: Mapping[str, str],
+    baseline: str,
+    target: Path,
+    margin: float | None = None,
+    unit: Unit | None = None,
+    better: Better | None = None,
+    plan: Path | None = None,
+) -> Written:
+    """Read a file of runs, compare all variants with the baseline, and write the report into `target`.
+
+    Raises `knockout.analysis.imported.ImportedError` for a file that cannot be read so, and
+    `knockout.analysis.FrameError` for runs that cannot be compared.
+    """
+    told = read_runs(source, columns, statuses=statuses)
+    judged_by: Plan | None = None if plan is None else read_plan(plan)
+    frame = told.frame.rename(columns={"value": columns.metric})
+    if frame["count"].isna().all():
+        frame = frame.drop(columns="count")
+    found = compare(
+        frame,
+        baseline=baseline,
+        metric=columns.metric,
+        margin=margin,
+        unit=unit,
+        better=better,
+        plan=judged_by,
+        notes=told.notes,
+    )
+    raw = source.read_bytes()
+    described = [
+        ("File", f"{source.name}, sha256 {hashlib.sha256(raw).hexdigest()}, {len(told.frame):,} runs"),
+        ("Columns", f"variant: {columns.variant}, seed: {' and '.join(columns.seed)}, metric: {columns.metric}"),
+        ("Plan", "the packaged plan" if plan is None else plan.name),
+        ("Knockout that reports", version("knockout")),
+    ]
+    paths = write_comparison(
+        found,
+        target,
+        title=f"Comparison of {source.name}",
+        question=f"Which variants differ from {baseline} in {columns.metric}?",
+        provenance=described,
+    )
+    return Written(comparison=found, paths=paths)
