@@ -37,7 +37,7 @@ def report_runs(
     """Read a file of runs, compare all variants with the baseline, and write the report into `target`.
 
     Raises `knockout.analysis.imported.ImportedError` for a file that cannot be read so, and
-    `knockout.analysis.compare.FrameError` for runs that cannot be compared.
+    `knockout.analysis.FrameError` for runs that cannot be compared.
     """
     told = read_runs(source, columns, statuses=statuses)
     judged_by: Plan | None = None if plan is None else read_plan(plan)
