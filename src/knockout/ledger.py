@@ -126,7 +126,7 @@ def planned_design(root: Path, study: Study, *, data_id: str, data_summary: Mapp
     now = {
         "study_sha256": digest(study.text),
         "plan_sha256": digest(study.plan_text),
-        "plan": asdict(study.plan),
+        "plan": json.loads(json.dumps(asdict(study.plan))),  # as it is read again: lists, no tuples
         "variants": list(study.variants),
         "seeds": list(study.seeds),
         "claims": [claim.id for claim in study.claims],

@@ -284,14 +284,14 @@ def default_plan_text() -> str:
     return (resources.files("knockout") / "plan.toml").read_text(encoding="utf-8")
 
 
-def read_plan(path: Path) -> Plan:
-    """A plan that stands in a file of its own. Raises `StudyError` with every fault."""
+def read_plan(path: Path) -> tuple[Plan, frozenset[str]]:
+    """A plan that stands in a file of its own, and the keys that it names. Raises `StudyError` with every fault."""
     raw, _, found = load_toml(path)
     plan, trouble = build(Plan, raw or {}, shown(path), "")
     if found or trouble:
         raise StudyError([*found, *trouble])
     assert isinstance(plan, Plan)
-    return plan
+    return plan, frozenset(raw or {})
 
 
 def _name_faults(name: str, file: str) -> list[Fault]:

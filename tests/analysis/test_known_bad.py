@@ -219,7 +219,7 @@ def test_b070_a_switch_without_effect() -> None:
     frame = pd.DataFrame([{"variant": v, "seed": s, "correct": rights[s]} for v in ("base", "v") for s in range(3)])
     found = sound(compare(frame, baseline="base"))
     assert found["v"].identical
-    assert "The predictions are identical in every pair: the change may have no effect at all." in str(found)
+    assert "Both runs of every pair are right on the same test examples: the change may have no effect." in str(found)
 
 
 def test_b072_the_sd_is_that_of_a_sample() -> None:

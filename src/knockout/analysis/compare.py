@@ -251,7 +251,7 @@ def _secondary(frame: pd.DataFrame, name: str, states: Sequence[str]) -> tuple[M
 
 
 def _plan(plan: Plan | None, metric: Metric, *, margin: float | None, alpha: float | None) -> Plan:
-    if plan is None and margin is None and metric.unit != "points":
+    if margin is None and metric.unit != "points":  # that of a plan is in points
         raise FrameError(
             f"a margin is needed for {metric.name}: the largest difference that does not matter, in its own unit"
         )

@@ -26,6 +26,7 @@ from knockout.analysis.pairing import (
     arm,
     complete,
     count_pairs,
+    differences,
     estimate,
     pair,
 )
@@ -282,7 +283,7 @@ def _contrast(
         seeds_for_floor=need,
         normal_theory_only=judgement.tested.test == "t" and n < need,
         identical=bool(recorded) and all(p.identical for p in recorded),
-        unchanged=bool(whole) and len(whole) == n and all(p.difference == 0 for p in whole),
+        unchanged=bool(whole) and len(whole) == n and not any(differences(a, b)),
         needs=told,
         pairing_pays_above=caller.call(
             (*of, "pairing_pays_above"), pairing_pays_above, {"n": n, "alpha": plan.alpha, "power": plan.power}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from knockout.analysis.contrasts import LEVELS, Contrast
-from knockout.analysis.crossing import Crossing
+from knockout.analysis.crossing import Crossing, EffectEstimate
 from knockout.analysis.load import Results
 from knockout.analysis.pairing import Estimate
 from knockout.analysis.power import Needs
@@ -122,7 +122,7 @@ def effect_table(crossings: Sequence[Crossing]) -> pd.DataFrame:
                 "effect": e.name,
                 "order": e.order,
                 "n_planned": e.n_planned,
-                **_fields(Estimate, e.estimate),
+                **_fields(EffectEstimate, e.estimate),
                 "p": e.judgement.tested.p,
                 "p_holm": e.judgement.p_holm,
                 "p_tost": e.judgement.tested.p_tost,
