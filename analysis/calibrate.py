@@ -128,8 +128,28 @@ def page(rows: Sequence[Row]) -> str:
         " specification that was itself simulated: 3 standard errors of the difference of two estimates (the other"
         f" taken as of {FIGURE_REPETITIONS} repetitions) and half a unit of its last digit."
     )
+    laws = (
+        "`normal`: runs add normal noise. `skewed arms`: all arms add exponential noise, and the difference of two such"
+        " arms is symmetric. `skewed differences`: variants add exponential noise (skewness 2) and the baseline none;"
+        " `very skewed`: lognormal noise (6.2); so every difference is skewed to one side. `every run fails`: of all"
+        " arms alike, which is a null; `one variant fails`: it alone does, which is an effect, so its own verdict is"
+        " not counted. A false verdict is `better`, `worse` or `trivial`: p <= alpha after Holm."
+    )
     count = f"{len(rows)} rows, of which {len(rows) - len(missed)} are within and {len(missed)} are not."
-    lines = ["# Does the plan keep its error rates?", "", made, "", how, "", count, "", "## What is not within", ""]
+    lines = [
+        "# Does the plan keep its error rates?",
+        "",
+        made,
+        "",
+        how,
+        "",
+        laws,
+        "",
+        count,
+        "",
+        "## What is not within",
+        "",
+    ]
     lines += [f"- {r.part}; {r.setting}: {r.what}: {r.estimate}, {r.deviation}." for r in missed] or ["Nothing."]
     for part, members in itertools.groupby(rows, lambda r: r.part):
         of_part = list(members)
