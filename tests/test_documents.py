@@ -8,7 +8,7 @@ import pytest
 
 from knockout.job import DataSpec
 from knockout.strict import StudyError
-from knockout.study import Budget, Claim, RunSpec, read_study
+from knockout.study import Budget, Claim, Plan, RunSpec, read_study
 from knockout.variants import Factors, Recipe
 
 REPOSITORY = Path(__file__).parents[1]
@@ -43,6 +43,12 @@ def test_every_key_and_its_default_is_explained(heading: str, cls: type) -> None
     assert list(told) == [f.name for f in dataclasses.fields(cls)]
     for field in dataclasses.fields(cls):
         _same(told[field.name], field)
+
+
+def test_every_key_of_a_plan_is_explained() -> None:
+    text = (REPOSITORY / "analysis" / "README.md").read_text(encoding="utf-8")
+    told = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", text.split("## The verdict")[0], re.MULTILINE)))
+    assert sorted(told) == sorted(f.name for f in dataclasses.fields(Plan))
 
 
 def test_every_key_at_the_top_is_explained(tmp_path: Path) -> None:
