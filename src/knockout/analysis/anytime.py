@@ -14,7 +14,8 @@ from itertools import accumulate
 from typing import Literal
 
 import numpy as np
-from statsmodels.stats.multitest import multipletests
+
+from knockout.analysis.corrections import holm
 
 Process = Literal["sign", "t"]
 
@@ -126,12 +127,9 @@ def e_holm_p(p_values: Sequence[float | None], k: int) -> tuple[float, ...]:
     """
     if len(p_values) > k:
         raise ValueError(f"{len(p_values)} p values in a family of {k}; a family holds at least what is given")
-    whole = [1.0 if p is None else p for p in p_values] + [1.0] * (k - len(p_values))
-    if not all(0.0 <= p <= 1.0 for p in whole):
+    if not all(p is None or 0.0 <= p <= 1.0 for p in p_values):
         raise ValueError(f"got p values {list(p_values)}; allowed: 0 to 1, and None where there is none")
-    if not whole:
-        return ()
-    return tuple(float(p) for p in multipletests(whole, method="holm")[1][: len(p_values)])
+    return holm(p_values, k)
 
 
 def e_holm(e_values: Sequence[float | None], *, alpha: float, family: int | None = None) -> tuple[bool, ...]:
