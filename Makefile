@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: ablate report dashboard test check setup bench publish clean deps-debian
+.PHONY: ablate report dashboard test check setup bench calibrate publish clean deps-debian
 
 ablate: $(VENV)/ready  ## run a study and report on it
 	@$(BIN)/knockout run ablations/$(STUDY).toml --results $(RESULTS); code=$$?; \
@@ -44,6 +44,9 @@ $(VENV)/ready-bench: $(VENV)/ready
 
 bench: $(VENV)/ready-bench  ## ratios within one run, into results/benchmarks/
 	$(BIN)/python -m benchmarks
+
+calibrate: $(VENV)/ready  ## simulate whether the plan keeps its error rates, into results/calibration/
+	$(BIN)/python -m analysis.calibrate
 
 publish: $(VENV)/ready  ## commit the report of a complete study, with packed records, under results/reference/
 	$(BIN)/knockout publish $(RESULTS)/$(STUDY)

@@ -19,14 +19,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.figure import Figure
+from benchmarks.statistics import statistics
 from benchmarks.studies import REPOSITORY, evaluation, overhead_per_run, start_up, whole_study
 from benchmarks.tokenising import tokenising
 from benchmarks.training import training
 
 BENCHMARKS: tuple[Callable[[Path], list[Figure]], ...] = (
-    training, whole_study, evaluation, tokenising, overhead_per_run, start_up,
+    training, whole_study, evaluation, tokenising, overhead_per_run, start_up, statistics,
 )  # fmt: skip
-PACKAGES = ("torch", "numpy", "optuna", "tokenizers", "transformers")
+PACKAGES = ("torch", "numpy", "scipy", "pandas", "statsmodels", "optuna", "tokenizers", "transformers")
 
 
 def main() -> None:

@@ -13,10 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from knockout.ledger import read_ledger
+from knockout.seeds import placebo_streams
 from knockout.strict import Fault, StudyError
 from knockout.study import (
     SCHEMA,
     Plan,
+    Run,
     Study,
     default_plan_text,
     design,
@@ -920,3 +923,93 @@ def test_a_new_factor_with_a_neutral_default_orphans_nothing(
     new = read(own_study(write_trainer(TRAINER.replace("slope:", "added: bool = False\n    slope:"))))
     new = dataclasses.replace(new, trainer=dataclasses.replace(new.trainer, path=old.trainer.path))
     assert [run.id for run in design(old, data_id="")] == [run.id for run in design(new, data_id="")]
+
+
+# --- placebo arms, and seeds that are added until all is decided --------------------------------------------------
+
+
+def test_placebos_are_the_baseline_on_streams_of_their_own(write_study: WriteStudy) -> None:
+    study = read_study(write_study(study_text(seeds="3", top="placebo = 2")))
+    assert study.variants == ("heads_1", "no_scale")
+    assert study.placebos == ("placebo_1", "placebo_2")
+    assert list(study.arms) == ["baseline", "heads_1", "no_scale", "placebo_1", "placebo_2"]
+    assert study.arms["placebo_2"] == study.factors["baseline"]
+    runs = design(study, data_id=DATA_ID)
+    assert [(r.seed, r.variant) for r in runs] == [(s, v) for s in range(3) for v in study.arms]
+    assert len({r.id for r in runs}) == len({(r.variant, r.training_seed) for r in runs}) == 15
+    for run in runs:
+        placebo = run.variant in study.placebos
+        assert (run.stream is None) != placebo
+        assert (run.training_seed == run.seed) != placebo
+        variant = "baseline" if placebo else run.variant
+        assert run.id == run_id(study, variant=variant, seed=run.training_seed, data_id=DATA_ID)
+
+
+def test_placebos_move_no_other_run_and_one_more_moves_none_before_it(write_study: WriteStudy) -> None:
+    def runs(placebo: int) -> set[Run]:
+        return set(design(read_study(write_study(study_text(top=f"placebo = {placebo}"))), data_id=DATA_ID))
+
+    assert read_study(write_study(study_text())).placebos == ()
+    assert runs(0) < runs(1) < runs(2) < runs(20)
+
+
+def test_the_stream_of_a_placebo_is_the_first_that_nothing_else_has() -> None:
+    """By hand, from sha256 of arm/seed/tries."""
+    first, second = (
+        int(hashlib.sha256(f"placebo_1/7/{tries}".encode()).hexdigest()[:16], 16) % 2**53 for tries in (0, 1)
+    )
+    assert placebo_streams(["placebo_1"], [7]) == {("placebo_1", 7): first}
+    assert placebo_streams(["placebo_1"], [7, first])["placebo_1", 7] == second
+    many = placebo_streams([f"placebo_{i}" for i in range(1, 101)], range(20))
+    assert len(set(many.values())) == 2000
+    assert all(0 <= stream < 2**53 for stream in many.values())
+
+
+@pytest.mark.parametrize("value", ["-1", "1001", "true", "1.0", '"2"', "[1]"])
+def test_a_number_of_placebos_is_from_0_to_1000(value: str, write_study: WriteStudy) -> None:
+    (fault,) = faults_of(write_study(study_text(top=f"placebo = {value}")))
+    assert (fault.key, fault.allowed) == ("placebo", "a number of placebo arms from 0 to 1000")
+
+
+def test_names_of_placebos_are_reserved_where_there_are_some(write_study: WriteStudy) -> None:
+    rest = "[variant.placebo_1]\nnum_heads = 4\n"
+    text = study_text(variants='["no_scale", "placebo_1"]', rest=rest)
+    assert read_study(write_study(text)).variants == ("no_scale", "placebo_1")
+    (fault,) = faults_of(write_study(study_text(variants='["no_scale", "placebo_1"]', top="placebo = 9", rest=rest)))
+    assert (fault.key, fault.got) == ("variants", '"placebo_1" is a name of a placebo arm')
+
+
+def test_seeds_until_all_is_decided(write_study: WriteStudy) -> None:
+    study = read_study(write_study(study_text(seeds='"anytime"\nmax_seeds = 40')))
+    assert study.seeds == tuple(range(40))
+    assert study.anytime == "sign"
+    write_study('anytime = "t"\n', "other")
+    assert read_study(write_study(study_text(seeds='"anytime"\nmax_seeds = 4\nplan = "other.toml"'))).anytime == "t"
+    assert read_study(write_study(study_text(seeds="3"))).anytime is None
+
+
+@pytest.mark.parametrize(
+    ("seeds", "key", "got"),
+    [
+        ('"anytime"', "max_seeds", 'missing, beside seeds = "anytime"'),
+        ('"anytime"\nmax_seeds = 0', "max_seeds", "got 0"),
+        ('"anytime"\nmax_seeds = true', "max_seeds", "got true"),
+        ('"anytime"\nmax_seeds = 10001', "max_seeds", "got 10001"),
+        ("3\nmax_seeds = 40", "max_seeds", "the number of seeds is fixed"),
+        ('"anytine"', "seeds", 'got "anytine"'),
+    ],
+)
+def test_max_seeds_stands_beside_anytime_and_nowhere_else(
+    seeds: str, key: str, got: str, write_study: WriteStudy
+) -> None:
+    (fault,) = faults_of(write_study(study_text(seeds=seeds)))
+    assert (fault.key, fault.got) == (key, got)
+    assert fault.nearest == ("anytime" if key == "seeds" else "")
+
+
+def test_the_runs_of_the_published_study_keep_their_ids() -> None:
+    root = REPOSITORY / "results" / "reference" / "quick"
+    planned = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    runs = design(read_study(REPOSITORY / "ablations" / "quick.toml"), data_id=planned["data"]["id"])
+    assert [(r.id, r.variant, r.seed) for r in runs] == [(r["id"], r["variant"], r["seed"]) for r in planned["runs"]]
+    assert {r.id for r in runs} == set(read_ledger(root).records)

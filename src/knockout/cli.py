@@ -16,6 +16,7 @@ from knockout.errors import UserError
 
 if TYPE_CHECKING:
     from knockout.analysis.comparison import Comparison
+    from knockout.analysis.stopping import Stop
     from knockout.job import DataRef
     from knockout.study import Study
 
@@ -132,6 +133,7 @@ def check(
     measure: Annotated[bool, typer.Option(help="Train a few steps of every variant to estimate the cost.")] = True,
 ) -> None:
     """Say what a study runs, what its seeds can show and what it will cost, before it runs. Writes no results."""
+    from knockout.analysis import stopping
     from knockout.analysis.power import outlook, sentences
     from knockout.study import read_study
 
@@ -140,7 +142,12 @@ def check(
     print_design(read, summary)
     out.print()
     out.print("[bold]What it can show[/bold]")
-    for line in sentences(outlook(n=len(read.seeds), k=len(read.variants), plan=read.plan)):
+    k, n = len(read.variants), len(read.seeds)
+    fixed = read.anytime is None
+    told = (
+        sentences(outlook(n=n, k=k, plan=read.plan)) if fixed else stopping.sentences(k=k, plan=read.plan, max_seeds=n)
+    )
+    for line in told:
         out.print(f"- {escape(line)}")
     if measure:
         out.print()
@@ -175,12 +182,15 @@ def run(
     out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
     if dry_run:
         todo = what_is_missing(read, results=results, only=only or (), retry=retry)
-        for name in read.factors:
+        for name in read.arms:
             seeds = ", ".join(str(r.seed) for r in todo.train if r.variant == name)
             if seeds:
                 out.print(f"{name}: seeds {seeds}")
         given_up = f"; given up after three tries: {len(todo.exhausted)}" if todo.exhausted else ""
-        out.print(f"{len(todo.train)} of {len(todo.chosen)} runs would be trained{given_up}; nothing was written")
+        if todo.stop is not None:
+            out.print(escape(str(todo.stop)), soft_wrap=True)
+        most = "at most " if read.anytime and not only and todo.train else ""
+        out.print(f"{most}{len(todo.train)} of {len(todo.chosen)} runs would be trained{given_up}; nothing was written")
         return
     try:
         ended = run_study(
@@ -198,6 +208,8 @@ def run(
         raise typer.Exit(MISSING) from error
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
     print_dead(ended.root, ended.totals.finished)
+    if ended.stop is not None:
+        out.print(escape(str(ended.stop)), soft_wrap=True)
     if ended.signal:
         out.print(f"stopped; go on with: {again}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED + ended.signal)
@@ -363,8 +375,7 @@ def publish(
 @app.command()
 def status(folder: StudyFolder) -> None:
     """Say what a study has, what is running now, and what is missing."""
-    from knockout.ledger import read_design, read_ledger
-    from knockout.study import Run
+    from knockout.ledger import planned_runs, read_design, read_ledger
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
 
@@ -372,12 +383,16 @@ def status(folder: StudyFolder) -> None:
     if design is None:
         err.print(f"[red]knockout:[/red] {escape(str(folder))}: no study was started here", soft_wrap=True)
         raise typer.Exit(USER_FAULT)
-    runs = {r["id"]: Run(**r) for r in design["runs"]}
     ledger = read_ledger(folder)
+    stop = _stop(folder, design)
+    needless = set(stop.needless) if stop else set()
+    runs = {r.id: r for r in planned_runs(design) if r.seed not in needless or r.id in ledger.records}
     found = totals(ledger, list(runs.values()))
     owner = coordinator(folder)
     out.print(f"{design['study']}: {found}")
     print_dead(folder, found.finished)
+    if stop is not None:
+        out.print(escape(str(stop)), soft_wrap=True)
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none at work'}")
     running = running_ids(folder)
     if running and owner is None:
@@ -391,7 +406,7 @@ def status(folder: StudyFolder) -> None:
             else f"{run_id[:12]} (not of this study)"
         )
         out.print(f"running: {name}: {where}")
-    for name in design["described"]:
+    for name in dict.fromkeys(run.variant for run in runs.values()):
         seeds = ", ".join(str(run.seed) for run in ledger.missing(list(runs.values())) if run.variant == name)
         if seeds:
             out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
@@ -425,6 +440,16 @@ def dashboard(
     except KeyboardInterrupt:
         out.print("stopped")
         raise typer.Exit(INTERRUPTED + 2) from None
+
+
+def _stop(folder: Path, design: "Mapping[str, Any]") -> "Stop | None":
+    """What is decided in a study with `seeds = "anytime"`."""
+    if not design["now"].get("anytime"):
+        return None
+    from knockout.analysis.load import load
+    from knockout.analysis.stopping import look
+
+    return look(load(folder))
 
 
 def _prepared(study: "Study") -> "tuple[DataRef | None, Mapping[str, Any]]":

@@ -51,13 +51,14 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     workers = workers_of(study, devices)
     found = estimate(study, data=ref, summary=summary, device=devices[0])
     out.print("[bold]What it will cost here[/bold]")
-    runs = len(study.seeds) * len(study.factors)
+    runs = len(study.seeds) * len(study.arms)
+    most = "at most " if study.anytime else ""
     time = describe(found.start_seconds + found.seconds / workers)
     evaluation = "" if found.evaluation_counted else ", evaluation not counted"
     ours = study.trainer.path == "knockout.train:train" and devices == ["cpu"]
     later = " (later up to 0.8 GB more a worker: kernels for every size of batch)" if ours else ""
     out.print(
-        f"- about {time} for {runs} runs with {workers} workers on {devices[0]} "
+        f"- about {time} for {most}{runs} runs with {workers} workers on {devices[0]} "
         f"(measured on a few steps of every variant{evaluation}), {found.peak_bytes * workers / 1e9:.1f} GB of memory "
         f"at first{later}, {found.disk_bytes / 1e6:.1f} MB of disk"
     )
@@ -74,7 +75,10 @@ def print_design(study: "Study", told: "Mapping[str, Any]") -> None:
 
     n, k = len(study.seeds), len(study.variants)
     out.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)}")
-    out.print(f"{k} variants and the baseline x {n} seeds = {n * (k + 1)} runs, in blocks of one seed")
+    placebos = f" and {len(study.placebos)} placebo arm{'s' * (len(study.placebos) > 1)}" if study.placebos else ""
+    most = "at most " if study.anytime else ""
+    total = f"{most}{n} seeds = {most}{n * len(study.arms)} runs"
+    out.print(f"{k} variants and the baseline{placebos} x {total}, in blocks of one seed")
     if told:
         aside = told["splits"]["validation"]
         p = max(aside["labels"]) / aside["count"]
@@ -88,7 +92,7 @@ def print_design(study: "Study", told: "Mapping[str, Any]") -> None:
         )
         if bar - p > SMALL_SPLIT:
             out.print(f"[red]validation is small[/red]: {aside['count']} texts leave chance level that uncertain")
-        if text > study.plan.margin:
+        if text > study.plan.margin and study.plan.metric != "log_loss":
             out.print(f"[red]test is small[/red]: one text is more than the margin of {study.plan.margin:g} points")
         for note in told["notes"]:
             out.print(f"  note: {escape(note)}")

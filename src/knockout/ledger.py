@@ -93,10 +93,10 @@ def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:
         "run_id": run.id,
         "study": study.name,
         "variant": run.variant,
-        "seed": run.seed,
+        "seed": run.training_seed,
         "trainer": study.trainer.path,
         "version": study.trainer.version,
-        "factors": asdict(study.factors[run.variant]),
+        "factors": asdict(study.arms[run.variant]),
         "recipe": {} if study.recipe is None else asdict(study.recipe),
         "data": data_id,
         "threads": study.run.threads,
@@ -110,16 +110,29 @@ def write_design(root: Path, study: Study, *, data_id: str, data_summary: Mappin
     was added after results existed is exploratory.
     """
     root.mkdir(parents=True, exist_ok=True)
-    runs = design(study, data_id=data_id)
+    before = read_design(root)
+    value = planned_design(root, study, data_id=data_id, data_summary=data_summary)
+    if before is None:
+        (root / "study.toml").write_text(study.text, encoding="utf-8")
+        (root / "plan.toml").write_text(study.plan_text, encoding="utf-8")
+    if value != before:
+        replace_json(root / "design.json", value)
+    return planned_runs(value)
+
+
+def planned_design(root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What `write_design` would lay down in this folder."""
     before = read_design(root)
     now = {
         "study_sha256": digest(study.text),
         "plan_sha256": digest(study.plan_text),
-        "plan": asdict(study.plan),
+        "plan": json.loads(json.dumps(asdict(study.plan))),  # as it is read again: lists, no tuples
         "variants": list(study.variants),
         "seeds": list(study.seeds),
         "claims": [claim.id for claim in study.claims],
         "cross": [list(axes) for axes in study.cross],
+        "placebos": list(study.placebos),
+        "anytime": {"process": study.anytime, "max_seeds": len(study.seeds)} if study.anytime else None,
     }
     papers = study.trainer.papers
     described = {
@@ -130,7 +143,7 @@ def write_design(root: Path, study: Study, *, data_id: str, data_summary: Mappin
         }
         for name, factors in study.factors.items()
     }
-    value = {
+    return {
         "schema": SCHEMA,
         "study": study.name,
         "question": study.question,
@@ -144,16 +157,20 @@ def write_design(root: Path, study: Study, *, data_id: str, data_summary: Mappin
         "overridden": list(study.overridden),
         "claims": [asdict(claim) for claim in study.claims],
         "data": {"id": data_id, **data_summary},
-        "runs": [asdict(run) for run in runs],
+        "runs": [_planned(run) for run in design(study, data_id=data_id)],
         "now": now,
         "first": before["first"] if before else now,
     }
-    if before is None:
-        (root / "study.toml").write_text(study.text, encoding="utf-8")
-        (root / "plan.toml").write_text(study.plan_text, encoding="utf-8")
-    if value != before:
-        replace_json(root / "design.json", value)
-    return runs
+
+
+def planned_runs(design: Mapping[str, Any]) -> tuple[Run, ...]:
+    """The runs of a design, in its order."""
+    return tuple(Run(**run) for run in design["runs"])
+
+
+def _planned(run: Run) -> dict[str, Any]:
+    """A row of the design: id, variant, seed; of a placebo also the `stream` that it is trained with."""
+    return {k: v for k, v in asdict(run).items() if v is not None}
 
 
 def read_design(root: Path) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from knockout.crossings import cross_variants
 from knockout.job import DataSpec
+from knockout.seeds import placebo_streams, read_placebos, read_seeds
 from knockout.strict import Fault, StudyError, build, got_text, load_toml, nearest, shown, unknown_keys
 from knockout.trainers import DEFAULT_TRAINER, Trainer, describe_trainer
 from knockout.variants import BASELINE, changes
@@ -27,8 +28,6 @@ SCHEMA = 1
 NAME = re.compile(r"[a-z0-9_]{1,64}")
 RESERVED = ("benchmarks", "calibration", "reliability", "reference")
 DEVICE_FILES = {"con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(10))}
-MAX_SEEDS = 10_000
-MAX_SEED = 2**53  # Optuna keeps parameters as float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +48,7 @@ class Plan:
     secondary_correction: Literal["benjamini_hochberg"] = "benjamini_hochberg"
     draws: int = field(default=10_000, metadata={"ge": 1000, "le": 1_000_000})
     random_seed: int = field(default=0, metadata={"ge": 0, "lt": 2**63})
+    anytime: Literal["sign", "t"] = "sign"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,10 @@ class Study:
     factors: Mapping[str, Any]
     """name -> factors, the baseline first, then the variants in the file's order"""
     seeds: tuple[int, ...]
+    anytime: Literal["sign", "t"] | None
+    """the e-process that tells when enough of the seeds were run; `None` where all of them are"""
+    placebos: tuple[str, ...]
+    """arms that are the baseline on other streams: run, and no variants"""
     data: DataSpec | None
     recipe: Any
     run: RunSpec
@@ -113,6 +117,11 @@ class Study:
         """The names without the baseline: one contrast each."""
         return tuple(name for name in self.factors if name != BASELINE)
 
+    @property
+    def arms(self) -> Mapping[str, Any]:
+        """name -> factors of all that is run: `factors`, then the placebos with the baseline's."""
+        return {**self.factors, **dict.fromkeys(self.placebos, self.factors[BASELINE])}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -121,6 +130,13 @@ class Run:
     id: str
     variant: str
     seed: int
+    stream: int | None = None
+    """the seed that a placebo is trained with: `seed` says which runs it pairs with; `None` for all other runs"""
+
+    @property
+    def training_seed(self) -> int:
+        """What the trainer gets, and what the record calls seed."""
+        return self.seed if self.stream is None else self.stream
 
 
 def digest(text: str) -> str:
@@ -144,12 +160,20 @@ def run_id(study: Study, *, variant: str, seed: int, data_id: str) -> str:
 
 
 def design(study: Study, *, data_id: str) -> tuple[Run, ...]:
-    """All runs of the study, seed by seed: all variants of one seed before the next, so that any stop leaves blocks."""
-    return tuple(
-        Run(id=run_id(study, variant=variant, seed=seed, data_id=data_id), variant=variant, seed=seed)
-        for seed in study.seeds
-        for variant in study.factors
-    )
+    """All runs of the study, seed by seed: all variants of one seed before the next, so that any stop leaves blocks.
+
+    The placebos of a seed come after its variants.
+    """
+    streams = placebo_streams(study.placebos, study.seeds)
+
+    def run(name: str, seed: int) -> Run:
+        stream = streams.get((name, seed))
+        of = BASELINE if stream is not None else name
+        known = run_id(study, variant=of, seed=seed if stream is None else stream, data_id=data_id)
+        return Run(id=known, variant=name, seed=seed, stream=stream)
+
+    arms = tuple(study.arms)
+    return tuple(run(name, seed) for seed in study.seeds for name in arms)
 
 
 def read_study(path: Path) -> Study:
@@ -163,6 +187,7 @@ def read_study(path: Path) -> Study:
     if raw is None:
         raise StudyError([*found, *unreadable])
     allowed = ["question", "trainer", "variants", "cross", "seeds", "plan", "data", "model", "train", "run", "budget"]
+    allowed += ["max_seeds", "placebo"]
     found += unknown_keys(raw, [*allowed, "variant", "claims"], file, "")
     tables = {}
     for key in ("data", "model", "train", "run", "budget", "variant"):
@@ -176,7 +201,9 @@ def read_study(path: Path) -> Study:
         found.append(Fault(file=file, key="question", got=f"got {got_text(question)}", allowed="the question in words"))
     trainer, trouble = describe_trainer(raw.get("trainer", DEFAULT_TRAINER), file)
     found += trouble
-    seeds, trouble = _seeds(raw.get("seeds"), file)
+    seeds, stopping, trouble = read_seeds(raw, file)
+    found += trouble
+    placebos, trouble = read_placebos(raw.get("placebo", 0), raw.get("variants"), tables["variant"], file)
     found += trouble
     plan, plan_text, overridden, trouble = _plan(raw.get("plan"), path, file)
     found += trouble
@@ -221,6 +248,8 @@ def read_study(path: Path) -> Study:
         trainer=trainer,
         factors=factors,
         seeds=seeds,
+        anytime=plan.anytime if stopping == "anytime" else None,
+        placebos=placebos,
         data=data if tables["data"] else None,
         recipe=recipe,
         run=run,
@@ -255,14 +284,14 @@ def default_plan_text() -> str:
     return (resources.files("knockout") / "plan.toml").read_text(encoding="utf-8")
 
 
-def read_plan(path: Path) -> Plan:
-    """A plan that stands in a file of its own. Raises `StudyError` with every fault."""
+def read_plan(path: Path) -> tuple[Plan, frozenset[str]]:
+    """A plan that stands in a file of its own, and the keys that it names. Raises `StudyError` with every fault."""
     raw, _, found = load_toml(path)
     plan, trouble = build(Plan, raw or {}, shown(path), "")
     if found or trouble:
         raise StudyError([*found, *trouble])
     assert isinstance(plan, Plan)
-    return plan
+    return plan, frozenset(raw or {})
 
 
 def _name_faults(name: str, file: str) -> list[Fault]:
@@ -282,26 +311,6 @@ def _name_faults(name: str, file: str) -> list[Fault]:
             )
         ]
     return []
-
-
-def _seeds(raw: object, file: str) -> tuple[tuple[int, ...], list[Fault]]:
-    allowed = f"a number of seeds from 1 to {MAX_SEEDS}, or a list of different integers from 0 to 2^53 - 1"
-    trouble = ""
-    if isinstance(raw, int) and not isinstance(raw, bool):
-        if 1 <= raw <= MAX_SEEDS:
-            return tuple(range(raw)), []
-        trouble = f"got {got_text(raw)}"
-    elif isinstance(raw, list) and raw:
-        wrong = [s for s in raw if not isinstance(s, int) or isinstance(s, bool) or not 0 <= s < MAX_SEED]
-        doubled = sorted({s for s in raw if not wrong and raw.count(s) > 1}) if len(raw) <= MAX_SEEDS else []
-        if not wrong and not doubled and len(raw) <= MAX_SEEDS:
-            return tuple(raw), []
-        trouble = (
-            f"got {got_text(wrong)}" if wrong else f"twice: {got_text(doubled)}" if doubled else f"got {len(raw)} seeds"
-        )
-    else:
-        trouble = "missing" if raw is None else f"got {got_text(raw)}"
-    return (), [Fault(file=file, key="seeds", got=trouble, allowed=allowed)]
 
 
 def _plan(raw: object, study_path: Path, file: str) -> tuple[Plan | None, str, tuple[str, ...], list[Fault]]:

@@ -43,17 +43,26 @@ def build_study(tmp_path: Path) -> BuildStudy:
     """`build_study(correct, ...)` writes a whole study and returns its folder.
 
     `correct`: variant -> counts of correct test predictions, one per seed; the baseline among them. Instead of a count
-    a status may stand, or "dead", or "missing".
+    a status may stand, or "dead", or "missing". `placebo_1` and so on are placebo arms. With `anytime` so many seeds
+    are planned, and those without a count are missing.
     """
 
     def build(
-        correct: Mapping[str, Sequence[int | str]], *, claims: str = "", extra: str = "", name: str = "synthetic"
+        correct: Mapping[str, Sequence[int | str]],
+        *,
+        claims: str = "",
+        extra: str = "",
+        name: str = "synthetic",
+        anytime: int = 0,
     ) -> Path:
-        variants = [v for v in correct if v != "baseline"]
-        study = write_study(tmp_path, variants, len(correct["baseline"]), name=name, claims=claims, extra=extra)
+        arms = [v for v in correct if v.startswith("placebo_")]
+        variants = [v for v in correct if v not in ("baseline", *arms)]
+        seeds = f'"anytime"\nmax_seeds = {anytime}' if anytime else len(correct["baseline"])
+        extra = f"placebo = {len(arms)}\n{extra}"
+        study = write_study(tmp_path, variants, seeds, name=name, claims=claims, extra=extra)
         root = tmp_path / name
         for run in write_design(root, study, data_id=DATA_ID, data_summary=data_summary()):
-            told = correct[run.variant][study.seeds.index(run.seed)]
+            told = dict(enumerate(correct[run.variant])).get(study.seeds.index(run.seed), "missing")
             if told != "missing":
                 write_run(root, study, run, told)
         return root
@@ -61,7 +70,9 @@ def build_study(tmp_path: Path) -> BuildStudy:
     return build
 
 
-def write_study(folder: Path, variants: Sequence[str], seeds: int, *, name: str, claims: str, extra: str) -> Study:
+def write_study(
+    folder: Path, variants: Sequence[str], seeds: int | str, *, name: str, claims: str, extra: str
+) -> Study:
     path = folder / f"{name}.toml"
     text = (
         f'question = "Which parts | of it matter?"\nvariants = {json.dumps(list(variants))}\nseeds = {seeds}\n{extra}\n'

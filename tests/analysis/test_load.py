@@ -8,7 +8,7 @@ import pytest
 
 from knockout.analysis.load import ResultsError, load
 from knockout.job import Outcome
-from knockout.ledger import write_design
+from knockout.ledger import read_ledger, write_design
 from knockout.record import replace_json
 from knockout.study import Study, read_study
 from tests.analysis.conftest import DATA_ID, TEST, BuildStudy, data_summary, outcome, predictions, write_run
@@ -157,3 +157,60 @@ def test_no_design_is_told(tmp_path: Path) -> None:
     (tmp_path / "design.json").write_text("{", encoding="utf-8")
     with pytest.raises(ResultsError, match="not readable"):
         load(tmp_path)
+
+
+def test_placebos_are_rows_of_the_runs_and_no_variants(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300, 304], "heads_1": [301, 299], "placebo_1": [302, "dead"]})
+    results = load(root)
+    assert (results.variants, results.placebos, results.anytime) == (["heads_1"], ["placebo_1"], None)
+    own = results.runs[results.runs["variant"] == "placebo_1"]
+    assert list(own["seed"]) == [0, 1]
+    assert list(own["test_correct"]) == [302, 300]
+    assert list(own["failed"]) == [False, True]
+    assert not set(own["stream"]) & {0, 1}
+    others = results.runs[results.runs["variant"] != "placebo_1"]
+    assert list(others["stream"]) == list(others["seed"])
+    assert all(str(stream) in folder for stream, folder in zip(own["stream"], own["folder"], strict=True))
+
+
+def test_a_placebo_that_was_trained_with_another_seed_is_refused(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300], "heads_1": [301], "placebo_1": [302]})
+    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    (row,) = (r for r in design["runs"] if r["variant"] == "placebo_1")
+    row["stream"] += 1
+    replace_json(root / "design.json", design)
+    with pytest.raises(ResultsError, match=f"placebo_1-.*planned with {row['stream']}"):
+        load(root)
+
+
+def test_a_design_from_before_there_were_placebos(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300], "heads_1": [301]})
+    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    for told in (design["now"], design["first"]):
+        del told["placebos"], told["anytime"], told["plan"]["anytime"]
+    replace_json(root / "design.json", design)
+    results = load(root)
+    assert (results.placebos, results.anytime, results.complete_seeds) == ([], None, [0])
+
+
+def test_the_seeds_that_count_are_the_complete_ones_in_order_from_the_first(build_study: BuildStudy) -> None:
+    correct = {
+        "baseline": [300, 304, 298, 300],
+        "heads_1": [301, "diverged", "crashed", 300],
+        "placebo_1": ["missing", 300],
+    }
+    results = load(build_study(correct, anytime=40))
+    assert results.anytime == "sign"
+    assert results.seeds == list(range(40))
+    assert results.complete_seeds == [0, 1]
+
+
+def test_records_that_are_written_while_a_folder_is_read_do_not_disturb(
+    build_study: BuildStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = build_study({"baseline": [300, 301], "heads_1": [300, "missing"]})
+    before = read_ledger(root)
+    study = read_study(root.parent / "synthetic.toml")
+    write_run(root, study, write_design(root, study, data_id=DATA_ID, data_summary=data_summary())[-1], 299)
+    monkeypatch.setattr("knockout.analysis.load.read_ledger", lambda _root: before)
+    assert list(load(root).runs["status"]) == ["finished", "finished", "finished", "missing"]

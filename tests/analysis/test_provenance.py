@@ -11,13 +11,13 @@ from tests.analysis.conftest import DATA_ID, BuildStudy, data_summary, write_run
 CLAIM = '[[claims]]\nid = "X"\nvariant = "heads_1"\nsays = "{}"\n'
 
 
-def _again(root: Path, variants: list[str], seeds: int, *, claims: str = "", extra: str = "") -> None:
+def _again(root: Path, variants: list[str], seeds: int | str, *, claims: str = "", extra: str = "") -> None:
     """The study's file is changed, and run again."""
     study = write_study(root.parent, variants, seeds, name="synthetic", claims=claims, extra=extra)
     known = {p.name for p in (root / "runs").iterdir()}
     for run in write_design(root, study, data_id=DATA_ID, data_summary=data_summary()):
         if f"{run.variant}-s{run.seed}-{run.id[:12]}" not in known:
-            write_run(root, study, run, 300 + run.seed)
+            write_run(root, study, run, 300 + run.seed % 9)
 
 
 def test_nothing_changed_is_said(build_study: BuildStudy) -> None:
@@ -85,3 +85,29 @@ def test_a_trainer_without_texts_is_described(build_study: BuildStudy) -> None:
     html = report.paths["report.html"].read_text(encoding="utf-8")
     assert "nothing tuned per variant" in html
     assert "Dotted: ln" not in html
+
+
+def test_placebos_that_are_added_later_make_nothing_exploratory(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302], "placebo_1": [301, 300, 302]})
+    assert provenance.later_placebos(load(root)) == []
+    _again(root, ["heads_1"], 3, extra="placebo = 3")
+    results = write_report(root).results
+    assert results.placebos == ["placebo_1", "placebo_2", "placebo_3"]
+    assert provenance.exploratory(results) == {}
+    assert provenance.later_placebos(results) == ["placebo_2", "placebo_3"]
+    rows = dict(provenance.provenance_rows(results, version="1"))
+    assert rows["Placebo arms added since the first run"] == "placebo_2, placebo_3"
+    assert dict(provenance.design_rows(results))["Placebo arms"] == "3: the baseline on other streams"
+
+
+def test_more_seeds_for_an_e_process_are_no_change_and_another_process_or_none_is(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302]}, anytime=9)
+    told = dict(provenance.design_rows(load(root)))["Seeds"]
+    assert told == "at most 9 (0 to 8), in order until the sign e-process has decided every contrast"
+    _again(root, ["heads_1"], '"anytime"\nmax_seeds = 12')
+    assert provenance.exploratory(load(root)) == {}
+    _again(root, ["heads_1"], 9)
+    assert provenance.exploratory(load(root)) == {"heads_1": "the seeds changed after the first run"}
+    (root.parent / "other.toml").write_text('anytime = "t"\n', encoding="utf-8")
+    _again(root, ["heads_1"], '"anytime"\nmax_seeds = 9\nplan = "other.toml"')
+    assert provenance.exploratory(load(root)) == {"heads_1": "the e-process changed after the first run"}

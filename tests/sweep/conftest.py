@@ -22,7 +22,9 @@ WriteToy = Callable[..., Path]
 def toy(tmp_path: Path) -> WriteToy:
     """Write a study of the toy trainer and return its file."""
 
-    def write(*, variants: tuple[str, ...] = ("up", "down"), seeds: int = 3, extra: str = "", **recipe: float) -> Path:
+    def write(
+        *, variants: tuple[str, ...] = ("up", "down"), seeds: int | str = 3, extra: str = "", **recipe: float
+    ) -> Path:
         lines = "\n".join(f"{key} = {value}" for key, value in recipe.items())
         path = tmp_path / "toy.toml"
         names = ", ".join(f'"{v}"' for v in variants)

@@ -66,6 +66,27 @@ def test_the_study_mirrors_the_ledger_and_is_rebuilt_when_lost(toy: WriteToy) ->
     assert mirrored(open_allocation(study)) == expected(study)
 
 
+def test_a_wanted_run_is_brought_forward_and_the_others_keep_their_order(toy: WriteToy) -> None:
+    allocation = open_allocation(toy(variants=("up",), seeds=3))
+    assert not allocation.bring_forward(lambda run: run.seed == 7)
+    assert allocation.bring_forward(lambda run: run.seed == 1)
+    asked = [(a.run.variant, a.run.seed) for a in (allocation.ask() for _ in range(len(allocation)))]
+    assert asked == [("baseline", 1), ("baseline", 0), ("up", 0), ("up", 1), ("baseline", 2), ("up", 2)]
+
+
+def test_a_placebo_is_mirrored_with_the_seed_that_it_pairs_with(toy: WriteToy) -> None:
+    study = toy(variants=("up",), seeds=2, extra="placebo = 1")
+    run(study)
+    told = mirrored(open_allocation(study))
+    assert set(told) == {(v, s) for v in ("baseline", "up", "placebo_1") for s in (0, 1)}
+    trials = open_allocation(study).study.get_trials()
+    (own,) = (t for t in trials if t.user_attrs["variant"] == "placebo_1" and t.user_attrs["seed"] == 1)
+    assert own.user_attrs["stream"] > 1
+    assert not list(root_of(study).glob(f"{JOURNAL}.unreadable-*"))
+    (root_of(study) / JOURNAL).unlink()
+    assert mirrored(open_allocation(study)) == told
+
+
 def test_a_torn_tail_at_every_byte_is_repaired(toy: WriteToy) -> None:
     study = toy(variants=("up",), seeds=1)
     run(study)

@@ -3,7 +3,8 @@
 from knockout.analysis import compare
 """
 
-from knockout.analysis.compare import FrameError, compare
+from knockout.analysis.columns import FrameError
+from knockout.analysis.compare import compare
 from knockout.analysis.comparison import Comparison
 from knockout.analysis.contrasts import Contrast
 from knockout.study import Plan

@@ -3,19 +3,31 @@
 import hashlib
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from knockout.analysis.columns import (
+    Columns,
+    FrameError,
+    check_columns,
+    check_once,
+    check_size,
+    correctness_of,
+    listed,
+    names_of,
+    numbers,
+    seeds_of,
+    statuses_of,
+    texts_of,
+)
 from knockout.analysis.comparison import Comparison, compare_runs
 from knockout.analysis.metric import Better, Metric, counted, raw, share
 from knockout.analysis.pairing import Seed
-from knockout.errors import UserError
-from knockout.job import RECORDED
-from knockout.strict import got_text, nearest
+from knockout.strict import build, nearest
 from knockout.study import Plan
 
 Unit = Literal["share", "percent", "raw"]
@@ -26,15 +38,8 @@ SHARES = ("accuracy", "macro_f1", "f1", "precision", "recall", "auc", "auroc")
 LOWER = ("loss", "log_loss", "nll", "perplexity", "error", "error_rate", "wer", "cer", "mae", "mse", "rmse", "brier")
 """Metrics of which lower is better unless it is said; with what stands before a / or _ left out."""
 
-STATUSES = ("finished", "diverged", "dead", "crashed", "out_of_memory", "killed", "timed_out", "missing")
-"""What a status column may say. A run has failed when it diverged or is dead; the last five are missing cells."""
-
 WHOLE = 1e-6
 """A share times the number of texts is a count when it is this close to a whole number."""
-
-
-class FrameError(UserError, ValueError):
-    """A frame cannot be compared as it is; the text names the rows or columns, and the way on."""
 
 
 def compare(
@@ -80,22 +85,23 @@ def compare(
     Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
     test sets that differ, a value outside the unit, a baseline that is not there.
     """
-    columns = _Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
-    _check_columns(frame, columns, [*factors, *secondary])
-    names = _names(frame, variant)
-    seeds = _seeds(frame, seed)
-    _check_once(names, seeds, columns)
+    columns = Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
+    check_columns(frame, columns, factors=factors, secondary=secondary)
+    _check_arguments(plan, margin=margin, alpha=alpha, anytime=anytime)
+    names = names_of(frame, variant)
+    seeds = seeds_of(frame, seed)
+    check_once(names, seeds, columns)
     if baseline not in set(names):
         hint = nearest(baseline, sorted(set(names)))
         raise FrameError(
-            f'no run of the baseline "{baseline}"; {variant} has {_listed(sorted(set(names)))}'
+            f'no run of the baseline "{baseline}"; {variant} has {listed(sorted(set(names)))}'
             + (f'; did you mean "{hint}"?' if hint else "")
         )
     chosen = _variants(names, baseline, variants)
     made: list[str] = []
-    arrays = _correctness(frame, columns)
-    values = _values(frame, metric, arrays, columns)
-    states = _statuses(frame, values, columns, made, metric)
+    arrays = correctness_of(frame, columns)
+    values = _values(frame, metric, arrays)
+    states = statuses_of(frame, values, columns, made, metric)
     measured, values = _measured(
         frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=made
     )
@@ -109,7 +115,7 @@ def compare(
             "status": ["diverged" if s == "dead" else s for s in states],
             "failed": [s in ("diverged", "dead") for s in states],
             "value": pd.Series(
-                [v if s in RECORDED else None for v, s in zip(values, states, strict=True)], dtype=object
+                [v if s == "finished" else None for v, s in zip(values, states, strict=True)], dtype=object
             ),
         }
     )
@@ -120,10 +126,12 @@ def compare(
         runs[f"secondary {name}"] = pd.Series(told, dtype=object)
     if arrays is not None:
         runs["predictions_sha256"] = [None if a is None else hashlib.sha256(a.tobytes()).hexdigest() for a in arrays]
-    known = {(n, s): a for n, s, a in zip(names, seeds, arrays or [], strict=bool(arrays)) if a is not None}
-    planned = _order(seeds)
+    known = {}
+    if arrays is not None and _is_accuracy(metric):  # of another metric, correctness is not the second source
+        known = {(n, s): a for n, s, a in zip(names, seeds, arrays, strict=True) if a is not None}
+    planned = _order([s for n, s in zip(names, seeds, strict=True) if n == baseline or n in chosen])
     _note_partners(runs, baseline, chosen, made)
-    return compare_runs(
+    found = compare_runs(
         runs,
         metric=measured,
         baseline=baseline,
@@ -136,75 +144,10 @@ def compare(
         correctness=known or None,
         notes=[*notes, *made],
     )
-
-
-class _Columns:
-    """Which column holds what."""
-
-    def __init__(self, *, variant: str, seed: str, status: str, count: str, correct: str, metric: str) -> None:
-        self.variant, self.seed, self.status = variant, seed, status
-        self.count, self.correct, self.metric = count, correct, metric
-
-
-def _check_columns(frame: object, columns: _Columns, more: Sequence[str]) -> None:
-    if not isinstance(frame, pd.DataFrame):
-        raise FrameError(f"a pandas DataFrame is needed, one row per run, got {type(frame).__name__}")
-    there = [str(c) for c in frame.columns]
-    twice = sorted({c for c in there if there.count(c) > 1})
-    if twice:
-        raise FrameError(f"the frame has two columns of one name: {_listed(twice)}")
-    needed = [columns.variant, columns.seed, *more]
-    if columns.correct not in there:
-        needed.append(columns.metric)
-    for name in needed:
-        if name not in there:
-            hint = nearest(name, there)
-            raise FrameError(
-                f'no column "{name}"; the frame has {_listed(there)}' + (f'; did you mean "{hint}"?' if hint else "")
-            )
-    if not len(frame):
-        raise FrameError("the frame has no rows: one row per run is needed")
-
-
-def _names(frame: pd.DataFrame, column: str) -> list[str]:
-    """Names as text. `None` and NaN are no names: as texts they would be."""
-    found = []
-    for i, name in enumerate(frame[column].tolist()):
-        if not isinstance(name, str):
-            if name is None or name is pd.NA or (isinstance(name, float) and math.isnan(name)):
-                raise FrameError(
-                    f'row {i} has no {column}; a variant that is called "NA" or "None" must be read as text'
-                    " (pandas.read_csv with keep_default_na=False)"
-                )
-            raise FrameError(f"row {i}: {column} is {name!r}; names are text: convert the column with astype(str)")
-        if not name.strip():
-            raise FrameError(f"row {i}: {column} is empty")
-        found.append(name)
+    if factors and not found.crossings:
+        why = f"{listed(factors)} cross in no full factorial of two levels each: there are no main effects to tell."
+        found = replace(found, notes=(*found.notes, why))
     return found
-
-
-def _seeds(frame: pd.DataFrame, column: str) -> list[Seed]:
-    found: list[Seed] = []
-    for i, value in enumerate(frame[column].tolist()):
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-            raise FrameError(f"row {i}: {column} is {value!r}; a seed is a whole number or a text")
-        found.append(value)
-    if len({type(s) for s in found}) > 1:
-        raise FrameError(f'{column} holds numbers and texts; 7 and "7" would not pair: make them all one')
-    return found
-
-
-def _check_once(names: Sequence[str], seeds: Sequence[Seed], columns: _Columns) -> None:
-    seen: dict[tuple[str, Seed], int] = {}
-    for i, key in enumerate(zip(names, seeds, strict=True)):
-        if key in seen:
-            raise FrameError(
-                f'rows {seen[key]} and {i} are both {columns.variant} "{key[0]}" with {columns.seed} {key[1]}: a run'
-                " may stand once; if they differ in something else, such as the data set, make it part of the seed"
-            )
-        seen[key] = i
 
 
 def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None) -> list[str]:
@@ -219,105 +162,35 @@ def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None)
         if name not in there:
             hint = nearest(name, there)
             raise FrameError(
-                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {_listed(there)}")
+                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {listed(there)}")
             )
     return list(wanted)
 
 
-def _correctness(frame: pd.DataFrame, columns: _Columns) -> "list[npt.NDArray[np.bool_] | None] | None":
-    """Correctness per example of every run, where the column is there."""
-    if columns.correct not in frame:
-        return None
-    found: list[npt.NDArray[np.bool_] | None] = []
-    sizes: dict[int, int] = {}
-    for i, cell in enumerate(frame[columns.correct].tolist()):
-        if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-            found.append(None)
-            continue
-        array = np.asarray(cell)
-        if array.ndim != 1 or not array.size or not (array.dtype == bool or np.isin(array, (0, 1)).all()):
-            raise FrameError(
-                f"row {i}: {columns.correct} must be one array per run with a boolean for each test example, got"
-                f" {got_text(str(cell))}"
-            )
-        sizes.setdefault(array.size, i)
-        found.append(array.astype(bool))
-    if len(sizes) > 1:
-        (a, i), (b, j) = list(sizes.items())[:2]
-        raise FrameError(f"rows {i} and {j} saw different test sets: {a} and {b} examples in {columns.correct}")
-    return found
-
-
-def _values(
-    frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_] | None] | None", columns: _Columns
-) -> list[float]:
+def _values(frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_] | None] | None") -> list[float]:
     """The metric as floats, NaN where there is none."""
     if metric not in frame:
         assert arrays is not None
         if metric != "accuracy":
-            raise FrameError(f'no column "{metric}"; from {columns.correct} alone only accuracy can be told')
+            raise FrameError(f'no column "{metric}"; from correctness per example alone only "accuracy" can be told')
         return [math.nan if a is None else float(a.mean()) for a in arrays]
-    found = numbers(frame, metric)
-    for i, (value, array) in enumerate(zip(found, arrays or [], strict=bool(arrays))):
-        if metric == "accuracy" and array is not None and math.isfinite(value) and abs(value - array.mean()) > 5e-4:
-            raise FrameError(f"row {i}: {metric} is {value:g}, and {columns.correct} says {array.mean():g}")
-    return found
+    return numbers(frame, metric)
 
 
-def numbers(frame: pd.DataFrame, column: str) -> list[float]:
-    """A column as floats, NaN where it is empty. Raises `FrameError` where it holds anything else than numbers."""
-    found = []
-    for i, value in enumerate(frame[column].tolist()):
-        if value is None or value is pd.NA:
-            found.append(math.nan)
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            kind = "text" if isinstance(value, str) else type(value).__name__
-            raise FrameError(
-                f"row {i}: {column} is {got_text(value)}, which is {kind}: a column of numbers is needed"
-                " (pandas.to_numeric makes one, and says where it cannot)"
-            )
-        else:
-            found.append(float(value))
-    return found
+def _is_accuracy(name: str) -> bool:
+    return _last(name) == "accuracy" or _last(name).endswith("_accuracy")
 
 
-def _statuses(
-    frame: pd.DataFrame, values: Sequence[float], columns: _Columns, notes: list[str], metric: str
-) -> list[str]:
-    """Each run's status: as the column says, or as its value says where there is none."""
-    told = columns.status in frame
-    given = frame[columns.status].tolist() if told else ["finished"] * len(values)
-    found, diverged, absent = [], [], []
-    for i, (word, value) in enumerate(zip(given, values, strict=True)):
-        if not isinstance(word, str) or word not in STATUSES:
-            hint = nearest(word, STATUSES) if isinstance(word, str) else ""
-            raise FrameError(
-                f"row {i}: {columns.status} is {got_text(word)}; one of {', '.join(STATUSES)} is needed"
-                + (f'; did you mean "{hint}"?' if hint else "")
-            )
-        if word == "finished" and math.isnan(value) and not told:
-            word = "missing"
-            absent.append(i)
-        elif word == "finished" and not math.isfinite(value):
-            word = "diverged"
-            diverged.append(i)
-        found.append(word)
-    if diverged:
-        what = "finished with a value that is no finite number" if told else "have an infinite value"
-        notes.append(f"Rows {_listed(diverged)} {what} of {metric}: they count as diverged, which is a failure.")
-    if absent:
-        notes.append(
-            f"Rows {_listed(absent)} have no {metric} and there is no column {columns.status}: they count as missing."
-            f' If these runs diverged, say so in that column ("diverged"), and they will count as failures.'
-        )
-    return found
+def _last(name: str) -> str:
+    """What decides of "eval/Test.accuracy" what kind of metric it is: "accuracy"."""
+    return name.lower().replace("/", "_").split(".")[-1]
 
 
 def _measured(
     frame: pd.DataFrame,
     values: list[float],
     states: Sequence[str],
-    columns: _Columns,
+    columns: Columns,
     *,
     arrays: "list[npt.NDArray[np.bool_] | None] | None",
     unit: Unit | None,
@@ -327,7 +200,8 @@ def _measured(
 ) -> tuple[Metric, list[float]]:
     """The metric, and the values as it keeps them."""
     name = columns.metric
-    last = name.lower().replace("/", "_").split(".")[-1]
+    last = _last(name)
+    texts = texts_of(frame, columns, arrays, states)
     if better is None:
         better = "lower" if any(last == w or last.endswith(f"_{w}") for w in LOWER) else "higher"
     if better not in ("higher", "lower"):
@@ -336,6 +210,7 @@ def _measured(
         unit = "share" if any(last == w or last.endswith(f"_{w}") for w in SHARES) else "raw"
     if unit not in ("share", "percent", "raw"):
         raise FrameError(f'unit must be "share", "percent" or "raw", got {unit!r}')
+    check_size(values, states, name)
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished"]
     if unit == "raw":
         return raw(name, better=better, margin=margin or 1.0), values
@@ -345,11 +220,11 @@ def _measured(
         way = 'say unit="percent", or unit="raw" and a margin' if unit == "share" else 'say unit="raw" and a margin'
         raise FrameError(f"{name} has {outside[0]:g}, and a {unit} lies between 0 and {top:g}: {way}")
     shares = [v / top for v in values]
-    texts = _texts(frame, columns, arrays)
-    if texts is None or name != columns.metric or better == "lower":
+    if texts is None or better == "lower" or not _is_accuracy(name):
         return share(name, better=better), shares
-    if not (last == "accuracy" or last.endswith("_accuracy")):
-        return share(name, better=better), shares
+    for i, (x, state, array) in enumerate(zip(shares, states, arrays or [], strict=bool(arrays))):
+        if array is not None and state == "finished" and abs(x - array.mean()) > 5e-4:
+            raise FrameError(f"row {i}: {name} is {values[i]:g}, and {columns.correct} says {top * array.mean():g}")
     if arrays is not None:
         counts = [math.nan if a is None else int(a.sum()) for a in arrays]
         if all(math.isnan(c) == (s != "finished") for c, s in zip(counts, states, strict=True)):
@@ -365,26 +240,9 @@ def _measured(
     return counted(name, texts=texts), [round(x) if math.isfinite(x) else math.nan for x in near]
 
 
-def _texts(frame: pd.DataFrame, columns: _Columns, arrays: "list[npt.NDArray[np.bool_] | None] | None") -> int | None:
-    """The size of the test set, where it is known. Raises `FrameError` where runs saw different ones."""
-    sizes = {a.size for a in arrays or [] if a is not None}
-    if columns.count in frame:
-        for i, size in enumerate(numbers(frame, columns.count)):
-            if math.isnan(size):
-                continue
-            if not size.is_integer() or size < 1:
-                raise FrameError(f"row {i}: {columns.count} is {size:g}; a number of test examples is needed")
-            sizes.add(int(size))
-    if len(sizes) > 1:
-        raise FrameError(
-            f"runs saw test sets of different size ({_listed(sorted(sizes))}): their values cannot be compared"
-        )
-    return sizes.pop() if sizes else None
-
-
 def _secondary(frame: pd.DataFrame, name: str, states: Sequence[str]) -> tuple[Metric, list[float | None]]:
-    values = numbers(frame, name)
-    last = name.lower().replace("/", "_").split(".")[-1]
+    values, last = numbers(frame, name), _last(name)
+    check_size(values, states, name)
     better: Better = "lower" if any(last == w or last.endswith(f"_{w}") for w in LOWER) else "higher"
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished" and math.isfinite(v)]
     is_share = any(last == w or last.endswith(f"_{w}") for w in SHARES) and all(0 <= v <= 1 for v in finite)
@@ -393,20 +251,31 @@ def _secondary(frame: pd.DataFrame, name: str, states: Sequence[str]) -> tuple[M
 
 
 def _plan(plan: Plan | None, metric: Metric, *, margin: float | None, alpha: float | None) -> Plan:
-    if plan is None and margin is None and metric.unit != "points":
+    if margin is None and metric.unit != "points":  # that of a plan is in points
         raise FrameError(
             f"a margin is needed for {metric.name}: the largest difference that does not matter, in its own unit"
         )
     told = replace(plan or Plan(), secondary=())
     if margin is not None:
-        if not (isinstance(margin, int | float) and math.isfinite(margin) and margin > 0):
-            raise FrameError(f"margin must be a number above 0, got {margin!r}")
         told = replace(told, margin=float(margin))
-    if alpha is not None:
-        if not (isinstance(alpha, int | float) and 0 < alpha < 0.5):
-            raise FrameError(f"alpha must lie between 0 and .5, got {alpha!r}")
-        told = replace(told, alpha=float(alpha))
-    return told
+    return told if alpha is None else replace(told, alpha=float(alpha))
+
+
+def _check_arguments(plan: Plan | None, *, margin: float | None, alpha: float | None, anytime: str | None) -> None:
+    if margin is not None and not (_is_number(margin) and 0 < margin < math.inf):
+        raise FrameError(f"margin must be a number above 0, got {margin!r}")
+    if alpha is not None and not (_is_number(alpha) and 0 < alpha < 0.5):
+        raise FrameError(f"alpha must lie between 0 and .5, got {alpha!r}")
+    if anytime not in (None, "sign", "t"):
+        raise FrameError(f'anytime must be "sign", "t" or None, got {anytime!r}')
+    if plan is not None:
+        _, faults = build(Plan, asdict(plan), "", "plan")  # a Plan that was made in Python has not been checked
+        if faults:
+            raise FrameError(f"{faults[0].key} is {faults[0].got.removeprefix('got ')}; allowed: {faults[0].allowed}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _changes(
@@ -418,6 +287,8 @@ def _changes(
     levels: dict[str, dict[str, Hashable]] = {}
     for factor in factors:
         for i, (name, level) in enumerate(zip(names, frame[factor].tolist(), strict=True)):
+            if not isinstance(level, str | bool | int | float) or level != level:
+                raise FrameError(f"row {i}: {factor} is {level!r}; a level is a text, a number, True or False")
             before = levels.setdefault(name, {}).setdefault(factor, level)
             if before != level:
                 raise FrameError(f'row {i}: "{name}" has {factor} {level!r}, and {before!r} in another row')
@@ -428,7 +299,7 @@ def _changes(
         key = tuple(levels[v].values())
         if key in seen:
             raise FrameError(
-                f'"{v}" has the same {_listed(factors)} as "{seen[key]}": a cell of a factorial has one name'
+                f'"{v}" has the same {listed(factors)} as "{seen[key]}": a cell of a factorial has one name'
             )
         seen[key] = v
     return changed
@@ -447,8 +318,3 @@ def _order(seeds: Sequence[Seed]) -> list[Seed]:
     if all(isinstance(s, int) for s in once) or all(str(s).isdigit() for s in once):
         return sorted(once, key=lambda s: (int(s), str(s)))
     return once
-
-
-def _listed(items: Sequence[object]) -> str:
-    told = [str(i) for i in items[:8]]
-    return ", ".join(told) + (f" and {len(items) - 8} more" if len(items) > 8 else "")

@@ -110,7 +110,14 @@ def compare_runs(
     if anytime is not None:
         decided = sequential(found, process=anytime, plan=plan, metric=metric, caller=trace)
         found = [
-            dataclasses.replace(c, judgement=j, left_out=()) for c, j in zip(found, decided.judgements, strict=True)
+            dataclasses.replace(
+                c,
+                judgement=j,
+                companions=dataclasses.replace(c.companions, disagree=()),  # with a t test, which decides nothing here
+                normal_theory_only=False,
+                left_out=(),
+            )
+            for c, j in zip(found, decided.judgements, strict=True)
         ]
     return Comparison(
         metric=metric,

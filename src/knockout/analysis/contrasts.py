@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from knockout.analysis.companions import Companions, companions
+from knockout.analysis.companions import Companions, companions, own_seed
 from knockout.analysis.exact import discordant, floor, seeds_for_floor
 from knockout.analysis.judge import Judgement, Test, judge
 from knockout.analysis.mcnemar import Discordant, per_seed
@@ -26,17 +26,21 @@ from knockout.analysis.pairing import (
     arm,
     complete,
     count_pairs,
+    differences,
     estimate,
     pair,
 )
 from knockout.analysis.power import Needs, Verdict, needs, pairing_pays_above
 from knockout.analysis.robustness import LeftOut, leave_one_out
 from knockout.analysis.trace import Caller, Untraced
-from knockout.analysis.two_source import TwoSource, two_source
+from knockout.analysis.two_source import TwoSource, crossed_bootstrap, two_source
 from knockout.study import Plan
 
 Correctness = Mapping[tuple[str, Seed], npt.NDArray[np.bool_]]
 """(variant, seed) -> for each test example whether it was predicted rightly, in one order for all"""
+
+LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
+"""Quantiles that are kept of a bootstrap."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,8 @@ class Contrast:
     """the correlation above which pairing detects smaller effects than independent samples would"""
     two_source: TwoSource | None
     """over seeds and test examples at once, where the predictions of all complete pairs are there"""
+    drawn: tuple[float, ...]
+    """quantiles of a bootstrap over seeds and examples, at `LEVELS`, in points: for a picture, and no interval"""
     mcnemar: tuple[Discordant, ...]
     """per seed, given that seed, over test examples"""
     left_out: tuple[LeftOut, ...]
@@ -240,9 +246,15 @@ def _contrast(
     recorded = [p for p in pairs if p.state != "missing"]
     whole = [p for p in recorded if p.state == "complete"]
     two = discordances = None
+    drawn: tuple[float, ...] = ()
     if examples is not None:
         matrix = examples.variant.astype(np.int8) - examples.baseline.astype(np.int8)
         two = caller.call((*of, "two_source"), two_source, {"differences": matrix})
+        drawn = caller.call(
+            (*of, "drawn"),
+            bootstrapped,
+            {"differences": matrix, "draws": plan.draws, "seed": own_seed(plan, f"{variant} drawn")},
+        )
         given = {"variant": examples.variant, "baseline": examples.baseline, "seeds": [p.seed for p in whole]}
         discordances = caller.call((*of, "mcnemar"), per_seed, given)
     return Contrast(
@@ -271,7 +283,7 @@ def _contrast(
         seeds_for_floor=need,
         normal_theory_only=judgement.tested.test == "t" and n < need,
         identical=bool(recorded) and all(p.identical for p in recorded),
-        unchanged=bool(whole) and len(whole) == n and all(p.difference == 0 for p in whole),
+        unchanged=bool(whole) and len(whole) == n and not any(differences(a, b)),
         needs=told,
         pairing_pays_above=caller.call(
             (*of, "pairing_pays_above"), pairing_pays_above, {"n": n, "alpha": plan.alpha, "power": plan.power}
@@ -279,9 +291,16 @@ def _contrast(
         if n > 2
         else None,
         two_source=two,
+        drawn=drawn,
         mcnemar=discordances or (),
         left_out=strip,
     )
+
+
+def bootstrapped(differences: npt.NDArray[np.int8], draws: int, seed: Sequence[int]) -> tuple[float, ...]:
+    """Quantiles of a bootstrap over seeds and examples, in points, with the random numbers of `seed`."""
+    drawn = crossed_bootstrap(differences, draws=draws, rng=np.random.default_rng(list(seed)))
+    return tuple(float(x) for x in 100.0 * np.quantile(drawn, LEVELS))
 
 
 @dataclass(frozen=True, kw_only=True)

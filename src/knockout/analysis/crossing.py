@@ -1,7 +1,7 @@
 """Crossings: the main effects and interactions of a full factorial, seed by seed, judged as a family of their own."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -12,12 +12,26 @@ from knockout.analysis.exact import SignFlip
 from knockout.analysis.factorial import Factorial, crossed, effects, find_factorials
 from knockout.analysis.judge import Judgement, Tested, judge
 from knockout.analysis.metric import Metric
-from knockout.analysis.pairing import Estimate, Pair, Row, Seed, complete, differences, estimate, pair
+from knockout.analysis.pairing import Pair, Row, Seed, complete, differences, estimate, pair
 from knockout.analysis.secondary import rows_of
 from knockout.analysis.trace import Caller
 from knockout.study import Plan
 
 Finding = Literal["raises", "lowers", "trivial", "none within the margin", "inconclusive", "undecidable by design"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectEstimate:
+    """The size of an effect over n seeds, in the metric's unit: as `Estimate`, less what speaks of two arms."""
+
+    n: int
+    difference: float
+    low: float | None
+    high: float | None
+    sd: float | None
+    d_z: float | None
+    g_z: float | None
+    t: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +45,7 @@ class JudgedEffect:
     n_planned: int
     n: int
     """seeds at which every cell finished without a failure"""
-    estimate: Estimate | None
+    estimate: EffectEstimate | None
     judgement: Judgement
     sign_flip: SignFlip | None
     finding: Finding
@@ -119,8 +133,8 @@ def _crossing(
         of = (f"crossing {title}", effect.name)
         pairs = _pairs(effect.sums, [seeds[i] for i in whole], m)
         a, b = complete(pairs)
-        given = {"variant": a, "baseline": b, "worth": m.worth, "sign": 1}
         d = differences(a, b)
+        given = {"values": d, "worth": m.worth}
         tested = len(whole) == len(seeds) > 2
         told.append(
             JudgedEffect(
@@ -128,7 +142,7 @@ def _crossing(
                 order=effect.order,
                 n_planned=len(seeds),
                 n=len(whole),
-                estimate=caller.call(of, estimate, given),
+                estimate=caller.call(of, sized_effect, given),
                 judgement=judgement,
                 sign_flip=caller.call(
                     (*of, "sign_flip"),
@@ -141,6 +155,14 @@ def _crossing(
             )
         )
     return Crossing(factorial=factorial, effects=tuple(told))
+
+
+def sized_effect(values: Sequence[float], worth: float) -> EffectEstimate | None:
+    """An effect from its value at each seed, or `None` where there are none."""
+    told = estimate(values, [0.0] * len(values), worth, 1)
+    if told is None:
+        return None
+    return EffectEstimate(**{f.name: getattr(told, f.name) for f in fields(EffectEstimate)})
 
 
 def _judge(

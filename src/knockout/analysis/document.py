@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+import pandas as pd
+
 from knockout.analysis import provenance, tables, wording
 from knockout.analysis.claims import Judged
 from knockout.analysis.comparison import Comparison
@@ -31,9 +33,12 @@ def study_context(
     design = results.design
     tuned = "at the baseline's learning rate" if "learning_rate" in design["recipe"] else "nothing tuned per variant"
     later = provenance.later_claims(results)
-    done = int(results.runs["status"].isin(["finished", "diverged"]).sum())
+    runs = results.runs
+    if comparison.sequential is not None and comparison.sequential.decided_at is not None:
+        runs = runs[runs["seed"].isin(comparison.seeds)]  # all is decided: no other was needed
+    done = int(runs["status"].isin(["finished", "diverged"]).sum())
     return {
-        **judged_context(comparison, described=design["described"], late=late, done=done, planned=len(results.runs)),
+        **judged_context(comparison, described=design["described"], late=late, done=done, planned=len(runs)),
         "title": f"Ablation study “{design['study']}”, {tuned}",
         "question": design["question"],
         "lead": "Each variant is the baseline with one thing changed. All share the same seeds, so that every run of a"
@@ -43,7 +48,7 @@ def study_context(
         "claims": [{"claim": c, "exploratory": c.id in later} for c in claims],
         "costs": [_cost_row(r) for r in tables.cost_rows(results)],
         "workers": provenance.workers(results),
-        "troubles": _troubles(results),
+        "troubles": _troubles(runs),
         "caveats": wording.caveats(results),
         "provenance": provenance.provenance_rows(results, version=version("knockout")),
     }
@@ -300,10 +305,9 @@ def _cost_row(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _troubles(results: Results) -> list[dict[str, str]]:
+def _troubles(runs: pd.DataFrame) -> list[dict[str, str]]:
     """Every run that failed or has no result; those that were never tried in one line per variant."""
     found = []
-    runs = results.runs
     untried = runs["status"] == "missing"
     for run in runs[(runs["failed"] | (runs["status"] != "finished")) & ~untried].to_dict("records"):
         found.append(

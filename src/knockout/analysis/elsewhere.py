@@ -37,10 +37,13 @@ def report_runs(
     """Read a file of runs, compare all variants with the baseline, and write the report into `target`.
 
     Raises `knockout.analysis.imported.ImportedError` for a file that cannot be read so, and
-    `knockout.analysis.compare.FrameError` for runs that cannot be compared.
+    `knockout.analysis.FrameError` for runs that cannot be compared.
     """
     told = read_runs(source, columns, statuses=statuses)
-    judged_by: Plan | None = None if plan is None else read_plan(plan)
+    judged_by: Plan | None = None
+    if plan is not None:
+        judged_by, keys = read_plan(plan)
+        margin = judged_by.margin if margin is None and "margin" in keys else margin
     frame = told.frame.rename(columns={"value": columns.metric})
     if frame["count"].isna().all():
         frame = frame.drop(columns="count")

@@ -67,6 +67,45 @@ def draw_forest(frame: pd.DataFrame, seeds: pd.DataFrame, *, ax: Axes, margin: f
     return ax
 
 
+def draw_texts(frame: pd.DataFrame, *, ax: Axes, margin: float) -> Axes:
+    """Differences in points over seeds alone (dark line) and over seeds and texts (light line), on bootstrap bands.
+
+    `frame`: variant, difference, seeds_low, seeds_high, both_low, both_high, and the quantiles q025 to q975 of the
+    bootstrap; one row each, drawn from the top.
+    """
+    palette = colours(list(frame["variant"]))
+    ax.axvspan(-margin, margin, color="#E8EDF2", zorder=0)
+    ax.axvline(0.0, color="#444444", linewidth=0.9, zorder=1)
+    for y, row in enumerate(frame.to_dict("records")):
+        colour = palette[row["variant"]]
+        for low, high, alpha in (("q025", "q975", 0.14), ("q100", "q900", 0.22), ("q250", "q750", 0.34)):
+            ax.fill_betweenx([y - 0.3, y + 0.3], row[low], row[high], color=colour, alpha=alpha, linewidth=0, zorder=2)
+        for low, high, place, width in (
+            ("seeds_low", "seeds_high", -0.1, 2.2),
+            ("both_low", "both_high", 0.12, 1.1),
+        ):
+            if pd.notna(row[low]):
+                ax.plot([row[low], row[high]], [y + place] * 2, color=colour, linewidth=width, zorder=3)
+                ax.plot([row[low], row[high]], [y + place] * 2, "|", color=colour, markersize=6, zorder=3)
+        ax.plot([row["difference"]], [y], "D", color=colour, markersize=4.5, zorder=4)
+    ax.set_yticks(range(len(frame)), [_label(v) for v in frame["variant"]])
+    ax.set_ylim(len(frame) - 0.4, -0.6)
+    ax.set_xlabel("difference in accuracy (points), variant minus baseline")
+    _plain(ax)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def texts(frame: pd.DataFrame, *, margin: float) -> str:
+    """The picture of both variances as SVG."""
+
+    def draw(figure: Figure) -> None:
+        draw_texts(frame, ax=figure.subplots(), margin=margin)
+
+    return _svg(draw, name="texts", width=9.2, height=0.95 + 0.46 * len(frame))
+
+
 def is_compressed(frame: pd.DataFrame, seeds: pd.DataFrame, *, margin: float) -> bool:
     """Whether `draw_forest` draws these on an axis that is logarithmic beyond four margins."""
     ends = pd.concat([frame[c] for c in ("difference", "low", "high")] + [seeds["difference"]]).dropna()

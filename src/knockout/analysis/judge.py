@@ -100,9 +100,10 @@ def planned_test(
     if any(p.state != "complete" for p in pairs):
         ranked = ranked_differences(pairs, metric)
         p = caller.call((*of, "p"), worst_rank, {"differences": ranked})
-        return Tested(test="worst_rank", p=p, direction=int(np.sign(rank_sum(ranked))))
+        moved = caller.call((*of, "direction"), ranked_direction, {"differences": ranked})
+        return Tested(test="worst_rank", p=p, direction=moved)
     d = differences(*complete(pairs))
-    direction = metric.sign * int(np.sign(math.fsum(d)))
+    direction = caller.call((*of, "direction"), mean_direction, {"differences": d, "sign": metric.sign})
     bound = None if margin is None else margin / metric.worth
     p_tost = None
     if len(set(d)) == 1:
@@ -122,6 +123,16 @@ def ranked_differences(pairs: Sequence[Pair], metric: Metric) -> list[float]:
     whole = iter(differences(*complete(pairs)))
     failed = {"variant failed": -math.inf, "baseline failed": math.inf}
     return [metric.sign * next(whole) if p.state == "complete" else failed.get(p.state, 0.0) for p in pairs]
+
+
+def ranked_direction(differences: Sequence[float]) -> int:
+    """1 where the variant did better by the sum of signed ranks, -1 where worse, 0 where neither."""
+    return int(np.sign(rank_sum(differences)))
+
+
+def mean_direction(differences: Sequence[float], sign: int) -> int:
+    """1 where the variant did better by the mean difference, -1 where worse; `sign`: -1 where lower is better."""
+    return sign * int(np.sign(math.fsum(differences)))
 
 
 @made_with("scipy.stats.ttest_1samp")

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from knockout.analysis.metric import Metric, counted, raw, share
 from knockout.analysis.pairing import Seed
 from knockout.analysis.scores import macro_f1
 from knockout.errors import UserError
+from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_design, read_ledger
 from knockout.packed import thin
 from knockout.record import Record
@@ -37,7 +39,8 @@ class Results:
     design: Mapping[str, Any]
     plan: Plan
     runs: pd.DataFrame
-    """One row per planned run, in the design's order. run_id, variant, seed, status (with `missing`), dead, failed;
+    """One row per planned run, in the design's order, those of placebos among them. run_id, variant, seed, stream (what
+    it was trained with: the seed, and of a placebo another), status (with `missing`), dead, failed;
     test_correct, test_count, test_accuracy (0 to 1), test_loss (nats), the same for validation; test_macro_f1 (0 to 1,
     over the classes of the test labels); final_loss (nats, mean over the last 5 % of steps), steps, parameters,
     predictions_sha256, reason, folder; value: what the plan's metric is read from."""
@@ -67,19 +70,20 @@ class Results:
         return [str(v) for v in self.design["now"]["variants"]]
 
     @property
+    def placebos(self) -> list[str]:
+        """The arms that are the baseline on other streams: in `runs`, and no variants."""
+        return [str(p) for p in self.design["now"].get("placebos", [])]
+
+    @property
     def seeds(self) -> list[int]:
+        """All that are planned; with `anytime` not all of them need be run."""
         return [int(s) for s in self.design["now"]["seeds"]]
 
     @property
-    def placebos(self) -> list[str]:
-        """Arms that are the baseline on other streams."""
-        return [str(v) for v in self.design["now"].get("placebos", [])]
-
-    @property
     def anytime(self) -> Process | None:
-        """The e-process that decides, where seeds are added until all is decided."""
-        told = self.design["now"].get("anytime")
-        return None if told is None else told["process"]
+        """The e-process that ends a study with `seeds = "anytime"`; `None` where all seeds are run."""
+        told: Mapping[str, Process] | None = self.design["now"].get("anytime")
+        return told["process"] if told else None
 
     @property
     def changes(self) -> dict[str, dict[str, Any]]:
@@ -93,6 +97,17 @@ class Results:
         names = [n for n in self.plan.secondary if n != self.plan.metric]
         columns = {n: COLUMNS[n] for n in names}
         return {c: _metric(n, self.plan, self.runs) for n, c in columns.items() if self.runs[c].notna().any()}
+
+    @property
+    def complete_seeds(self) -> list[int]:
+        """In order from the first seed, those of which the baseline and every variant came to a result.
+
+        The seeds that count with `anytime`: what lies beyond a gap does not, since when a run ends, or whether it ends,
+        may depend on what it comes to. Placebos are not asked.
+        """
+        arms = self.runs[self.runs["variant"].isin([self.baseline, *self.variants])]
+        wanting = set(arms[~arms["status"].isin(RECORDED)]["seed"])
+        return list(takewhile(lambda seed: seed not in wanting, self.seeds))
 
 
 COLUMNS = {"accuracy": "test_correct", "macro_f1": "test_macro_f1", "log_loss": "test_loss"}
@@ -108,14 +123,14 @@ def _metric(name: str, plan: Plan, runs: pd.DataFrame) -> Metric:
     return raw(name, better="lower", margin=plan.margin if plan.metric == name else 0.01, unit="nats")
 
 
-def load(root: Path) -> Results:
-    """Read and check a study's folder.
+def load(root: Path, *, design: Mapping[str, Any] | None = None) -> Results:
+    """Read and check a study's folder; `design`: the study as it would be laid down there, instead of what was.
 
     Raises `ResultsError` when there is no design, when a run is recorded twice, or when records contradict each other
     or themselves: test sets that differ, counts that are not those of the predictions.
     """
     try:
-        design = read_design(root)
+        design = read_design(root) if design is None else design
     except ValueError as error:
         raise ResultsError(f"{root / 'design.json'}: not readable ({error})") from error
     if design is None:
@@ -126,11 +141,12 @@ def load(root: Path) -> Results:
     ledger = read_ledger(root)
     _check_once(root, ledger, design)
     planned = [(str(r["id"]), str(r["variant"]), int(r["seed"])) for r in design["runs"]]
+    streams = {str(r["id"]): int(r.get("stream", r["seed"])) for r in design["runs"]}
     records = {i: ledger.records[i] for i, _, _ in planned if i in ledger.records}
-    for run_id, _, seed in planned:
-        if run_id in records and records[run_id].config["seed"] != seed:
+    for run_id, stream in streams.items():
+        if run_id in records and records[run_id].config["seed"] != stream:
             folder = records[run_id].folder
-            raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {seed}")
+            raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {stream}")
     classes = len(design["data"].get("classes", []))
     told = {i: _predictions(record, classes) for i, record in records.items()}
     _check_test_sets(records, told, design)
@@ -142,7 +158,7 @@ def load(root: Path) -> Results:
     rows, unknown = [], 0
     for run_id, variant, seed in planned:
         record = records.get(run_id)
-        row: dict[str, Any] = {"run_id": run_id, "variant": variant, "seed": seed}
+        row: dict[str, Any] = {"run_id": run_id, "variant": variant, "seed": seed, "stream": streams[run_id]}
         row |= _attempted(ledger.attempts.get(run_id, ())) if record is None else _result(record, told[run_id])
         dead = _dead(row, labels, standard_errors=plan.dead_standard_errors)
         unknown += dead is None
@@ -252,8 +268,9 @@ def _check_once(root: Path, ledger: Ledger, design: Mapping[str, Any]) -> None:
     for folder in whole:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         ids.setdefault(str(config["run_id"]), []).append(folder.name)
-    names = next(names for names in ids.values() if len(names) > 1)
-    raise ResultsError(f"{root / 'runs'}: one run is recorded twice: {', '.join(names)}; move one away")
+    names = next((names for names in ids.values() if len(names) > 1), None)
+    if names is not None:  # else a worker has written a record since the ledger was read
+        raise ResultsError(f"{root / 'runs'}: one run is recorded twice: {', '.join(names)}; move one away")
 
 
 def _is_damaged(folder: Path, ledger: Ledger) -> bool:

@@ -30,8 +30,17 @@ class Metric:
 
     def size(self, value: float) -> str:
         """A size in the metric's unit: "0.5 points", "1 point", "0.05 nats", "0.05"."""
-        unit = self.unit[:-1] if value == 1 and self.unit in ("points", "nats") else self.unit
-        return f"{value:g} {unit}".rstrip()
+        return sized(value, self.unit)
+
+
+def sized(value: float, unit: str) -> str:
+    """A size in a unit: "0.5 points", "1 point"."""
+    return f"{value:g} {unit[:-1] if value == 1 and unit in ('points', 'nats') else unit}".rstrip()
+
+
+def unit_of(name: str) -> str:
+    """The unit of a metric that a plan may name."""
+    return "nats" if name == "log_loss" else "points"
 
 
 def counted(name: str, *, texts: int) -> Metric:

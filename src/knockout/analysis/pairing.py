@@ -111,7 +111,9 @@ def pair(seed: Seed, variant: Row | None, baseline: Row | None, metric: Metric) 
             (True, True): "both failed",
         }[failed]  # type: ignore[assignment]  # a dict's values lose their literal types
     a, b = _value(ours), _value(theirs)
-    complete = state == "complete" and a is not None and b is not None
+    if state == "complete" and (a is None or b is None):
+        state = "missing"  # it came through, and nothing is known of this metric
+    complete = state == "complete"
     hashes = [r.get("predictions_sha256") for r in (ours, theirs) if r is not None]
     return Pair(
         seed=seed,
@@ -156,14 +158,15 @@ def alive(runs: Sequence[Row]) -> tuple[list[float], int, int]:
 def arm(values: Sequence[float], runs: int, failures: int, worth: float) -> Arm:
     """One variant's runs in sum. `values` of those that did not fail; `worth`: of a 1 among them, in the unit told."""
     low, high = proportion_confint(failures, runs, method="wilson") if runs else (None, None)
-    told = np.array(values, dtype=float) * worth
+    unit = scale_of(values)
+    told = np.array(values, dtype=float) / unit
     return Arm(
         runs=runs,
         failures=failures,
         rate_low=None if low is None else float(low),
         rate_high=None if high is None else float(high),
-        mean=float(told.mean()) if told.size else None,
-        sd=float(told.std(ddof=1)) if told.size > 1 else None,
+        mean=float(told.mean()) * unit * worth if told.size else None,
+        sd=float(told.std(ddof=1)) * unit * worth if told.size > 1 else None,
     )
 
 
@@ -245,7 +248,7 @@ def scale_of(values: Sequence[float]) -> float:
     """1 for values of ordinary size, else a power of two that brings them there, so that squares neither under- nor
     overflow: tests do not change when data are rescaled."""
     largest = max(map(abs, values), default=0.0)
-    return 1.0 if not largest or 1e-100 < largest < 1e100 else math.ldexp(1.0, math.frexp(largest)[1])
+    return 1.0 if not largest or 1e-60 < largest < 1e60 else math.ldexp(1.0, math.frexp(largest)[1])
 
 
 def _varies(values: Sequence[float]) -> bool:

@@ -14,6 +14,7 @@ from scipy import integrate, optimize, stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
 from knockout.analysis.exact import floor, seeds_for_floor
+from knockout.analysis.metric import sized, unit_of
 from knockout.study import Plan
 
 Verdict = Literal["better", "worse", "trivial", "equivalent", "inconclusive", "undecidable by design"]
@@ -194,24 +195,25 @@ def outlook(*, n: int, k: int, plan: Plan) -> Outlook:
 def sentences(view: Outlook) -> list[str]:
     """An outlook in plain words."""
     plan, alone, first = view.plan, view.alone, view.first
+    unit = unit_of(plan.metric)
     contrasts = f"{view.k} contrast{'s' if view.k != 1 else ''}"
     told = [f"{view.n} seed{'s' if view.n != 1 else ''}, {contrasts}, alpha {plan.alpha:g} (Holm)."]
     told += [f"Undecidable by design: {case}." for case in view.undecidable]
     if view.n <= 2:
         return [*told, "Three seeds are the least for any verdict."]
     shows = "equivalent" in {*alone.verdicts, *first.verdicts}
-    equal = f"equivalence within {in_points(plan.margin)} {'can' if shows else 'can hardly'} be shown"
+    equal = f"equivalence within {sized(plan.margin, unit)} {'can' if shows else 'can hardly'} be shown"
     told.append(
-        f"If paired differences have an sd of {in_points(plan.planned_sd)}, as the plan assumes, differences of about"
-        f" {_range(alone.detectable, first.detectable, '.2g')} points are found with a chance of {plan.power:.0%}, and"
+        f"If paired differences have an sd of {sized(plan.planned_sd, unit)}, as the plan assumes, differences of about"
+        f" {_range(alone.detectable, first.detectable, '.2g')} {unit} are found with a chance of {plan.power:.0%}, and"
         f" {equal}. Of two numbers the first is for a contrast tested alone, the second for the first of {view.k} under"
         " Holm."
         if view.k > 1
-        else f"If paired differences have an sd of {in_points(plan.planned_sd)}, as the plan assumes, a difference of"
-        f" {alone.detectable:.2g} points is found with a chance of {plan.power:.0%}, and {equal}."
+        else f"If paired differences have an sd of {sized(plan.planned_sd, unit)}, as the plan assumes, a difference of"
+        f" {alone.detectable:.2g} {unit} is found with a chance of {plan.power:.0%}, and {equal}."
     )
     told.append(
-        f"A true difference of one margin ({in_points(plan.margin)}) is found with a chance of"
+        f"A true difference of one margin ({sized(plan.margin, unit)}) is found with a chance of"
         f" {_range(alone.chance_margin, first.chance_margin, '.0%')}, of two margins"
         f" {_range(alone.chance_two_margins, first.chance_two_margins, '.0%')}; where there is none, equivalence is"
         f" shown with a chance of {_range(alone.chance_equivalent, first.chance_equivalent, '.0%')}."
@@ -241,11 +243,6 @@ def _range(alone: float, first: float, form: str) -> str:
 def _lists(alone: Sequence[str], first: Sequence[str]) -> str:
     one, other = ", ".join(alone), ", ".join(first)
     return one if one == other else f"{one} (as the first under Holm: {other})"
-
-
-def in_points(value: float) -> str:
-    """A size in points of accuracy: "0.5 points", "1 point"."""
-    return f"{value:g} point{'' if value == 1 else 's'}"
 
 
 def span(alone: int | None, first: int | None) -> str:

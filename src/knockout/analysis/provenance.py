@@ -30,7 +30,11 @@ def exploratory(results: Results) -> dict[str, str]:
     """variant -> why its contrast is exploratory: something of it was fixed only after the first run had started."""
     first, now = results.design["first"], results.design["now"]
     everything = []
-    if list(first["seeds"]) != list(now["seeds"]):
+    before, after = (told.get("anytime") for told in (first, now))
+    if before and after:  # an e-process may be given more seeds at any time
+        if before["process"] != after["process"]:
+            everything.append("the e-process changed after the first run")
+    elif list(first["seeds"]) != list(now["seeds"]) or bool(before) != bool(after):
         everything.append("the seeds changed after the first run")
     default = asdict(Plan())  # what a design says that was made before a key was there
     turned = [k for k in JUDGING if first["plan"].get(k, default[k]) != now["plan"].get(k, default[k])]
@@ -47,6 +51,11 @@ def exploratory(results: Results) -> dict[str, str]:
 def dropped(results: Results) -> list[str]:
     """Variants that were planned when the first run started, and are not any more. They still count in the family."""
     return [v for v in results.design["first"]["variants"] if v not in results.variants]
+
+
+def later_placebos(results: Results) -> list[str]:
+    """Placebo arms that were added after the first run. They make no other contrast exploratory."""
+    return [p for p in results.placebos if p not in results.design["first"].get("placebos", [])]
 
 
 def later_claims(results: Results) -> set[str]:
@@ -67,7 +76,9 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
     """The design at a glance."""
     design, plan = results.design, results.plan
     data, splits = design["data"], design["data"].get("splits", {})
-    rows = [("Variants", f"{len(results.variants)} and the baseline"), ("Seeds", _seeds(results.seeds))]
+    rows = [("Variants", f"{len(results.variants)} and the baseline"), ("Seeds", _planned(results))]
+    if results.placebos:
+        rows.append(("Placebo arms", f"{len(results.placebos)}: the baseline on other streams"))
     if splits:
         order = [name for name in ("train", "validation", "test") if name in splits]
         sizes = ", ".join(f"{name} {splits[name]['count']:,}" for name in order)
@@ -101,6 +112,8 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
     rows += [("Variants added since the first run", ", ".join(added))] if added else []
     gone = dropped(results)
     rows += [("Variants dropped since the first run", f"{', '.join(gone)} (still counted by Holm)")] if gone else []
+    late = later_placebos(results)
+    rows += [("Placebo arms added since the first run", ", ".join(late))] if late else []
     if list(first["seeds"]) != list(now["seeds"]):
         rows.append(("Seeds when the first run started", _seeds([int(s) for s in first["seeds"]])))
     rows += [("Rows dropped", f"{reason}: {n:,}") for reason, n in data.get("dropped", {}).items()]
@@ -127,6 +140,13 @@ def workers(results: Results) -> str:
 
 def _changed(first: Mapping[str, Any], now: Mapping[str, Any], key: str) -> str:
     return "unchanged since the first run" if first[key] == now[key] else f"CHANGED since the first run ({first[key]})"
+
+
+def _planned(results: Results) -> str:
+    told = _seeds(results.seeds)
+    if results.anytime is None:
+        return told
+    return f"at most {told}, in order until the {results.anytime} e-process has decided every contrast"
 
 
 def _seeds(seeds: Sequence[int]) -> str:

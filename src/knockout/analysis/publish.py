@@ -5,6 +5,7 @@ from pathlib import Path
 
 from knockout.analysis.load import ResultsError
 from knockout.analysis.report import Report, write_report
+from knockout.analysis.stopping import look
 from knockout.ledger import read_ledger
 from knockout.packed import pack
 
@@ -27,11 +28,11 @@ def publish(root: Path, *, target: Path) -> Report:
     Raises `ResultsError` where a run is missing: what is published is whole.
     """
     report = write_report(root)
-    missing = int((~report.results.runs["status"].isin(["finished", "diverged"])).sum())
+    stop = look(report.results)
+    needed = report.results.runs[~report.results.runs["seed"].isin(stop.needless if stop else ())]
+    missing = int((~needed["status"].isin(["finished", "diverged"])).sum())
     if missing:
-        raise ResultsError(
-            f"{root}: {missing} of {len(report.results.runs)} runs are missing; a whole study is published"
-        )
+        raise ResultsError(f"{root}: {missing} of {len(needed)} runs are missing; a whole study is published")
     target.mkdir(parents=True, exist_ok=True)
     for name in ("study.toml", "plan.toml", "design.json"):
         shutil.copyfile(root / name, target / name)

@@ -101,7 +101,7 @@ def write_comparison(
     recorded = [p for c in comparison.contrasts for p in c.pairs if p.state != "missing"]
     if not recorded and first.baseline.runs == 0:
         raise ResultsError("none of the runs has finished, so there is nothing to report")
-    figures = [_forest(comparison)]
+    figures = [_forest(comparison), *_texts_figure(comparison)]
     planned = len(comparison.seeds) * (len(comparison.contrasts) + 1)
     done = first.baseline.runs + sum(c.arm.runs for c in comparison.contrasts)
     told = judged_context(comparison, described={}, late={}, done=done, planned=planned)
@@ -194,12 +194,13 @@ def verdict_note(root: Path) -> str:
 
 def judged(results: Results) -> tuple[Comparison, list[Judged]]:
     """Everything that is said of a study's variants, and the rulings on its claims."""
+    seeds = results.seeds if results.anytime is None else results.complete_seeds
     found = compare_runs(
         results.runs,
         metric=results.metric,
         baseline=results.baseline,
         variants=results.variants,
-        seeds=results.seeds,
+        seeds=seeds or results.seeds,
         plan=results.plan,
         family=len(results.variants) + len(provenance.dropped(results)),
         others=results.secondary,
@@ -223,7 +224,7 @@ def draw(results: Results, comparison: Comparison) -> list[Figure]:
     """All figures of a report, as SVG with their data and captions."""
     from knockout.analysis import figures  # matplotlib: only where something is drawn
 
-    drawn = [_forest(comparison)]
+    drawn = [_forest(comparison), *_texts_figure(comparison)]
     loss, block = loss_curves(results)
     accuracy = validation_curves(results)
     classes = len(results.design["data"].get("classes", []))
@@ -288,6 +289,32 @@ def _forest(comparison: Comparison) -> Figure:
         svg=figures.forest(forest, seeds, margin=margin, label=_axis(metric)),
         data={"forest": forest, "forest_seeds": seeds},
     )
+
+
+def _texts_figure(comparison: Comparison) -> list[Figure]:
+    """The picture of both variances, where predictions are there."""
+    from knockout.analysis import figures
+
+    frame = tables.texts_table(comparison.contrasts)
+    if frame.empty:
+        return []
+    margin = comparison.plan.margin if comparison.metric.unit == "points" else 0.0
+    two = next(c.two_source for c in comparison.contrasts if c.two_source is not None)
+    caption = (
+        "Difference in accuracy over the pairs in which neither run failed. Upper, thick line: 95 % t interval over"
+        f" seeds, on this test set. Lower, thin line: 95 % interval over seeds and {two.examples:,} test examples, for"
+        f" texts like these. Shades: the middle 50, 80 and 95 % of {comparison.plan.draws:,} bootstrap draws over seeds"
+        " and examples, which are a picture and no interval. Nothing here decides anything."
+    )
+    return [
+        Figure(
+            name="texts",
+            title="On this test set, and on texts like these",
+            caption=caption,
+            svg=figures.texts(frame, margin=margin),
+            data={"texts": frame},
+        )
+    ]
 
 
 def _axis(metric: Metric) -> str:

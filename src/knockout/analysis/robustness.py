@@ -1,11 +1,12 @@
 """Robustness: the whole family judged again with each seed left out, in the other arms as in this one (step 11)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knockout.analysis.judge import Judgement, judge
 from knockout.analysis.metric import Metric
-from knockout.analysis.pairing import Pair, Seed
+from knockout.analysis.pairing import Pair, Seed, complete, differences
 from knockout.analysis.power import Verdict
 from knockout.analysis.trace import Caller
 from knockout.study import Plan
@@ -55,14 +56,20 @@ def leave_one_out(
             caller=caller,
         )
         for k, judgement in enumerate(again):
-            known = [p.difference for p in rest[k] if p.difference is not None]
+            known = differences(*complete(rest[k]))
+            of = (f"{section} without seed {seed}", names[k], "difference")
             found[k].append(
                 LeftOut(
                     seed=seed,
-                    difference=sum(known) / len(known) if known else None,
+                    difference=caller.call(of, mean, {"differences": known, "worth": metric.worth}) if known else None,
                     p_holm=judgement.p_holm,
                     verdict=judgement.verdict,
                     flips=judgement.verdict != judged[k].verdict,
                 )
             )
     return [tuple(strip) for strip in found]
+
+
+def mean(differences: Sequence[float], worth: float) -> float:
+    """The mean in the metric's unit, whatever the order. `worth`: of a 1 among the differences, in that unit."""
+    return math.fsum(differences) / len(differences) * worth

@@ -35,6 +35,8 @@ def secondary(
     caller: Caller,
 ) -> tuple[Secondary, ...]:
     """Every variant on every secondary metric. `metrics`: the column of `runs` that holds it -> metric."""
+    if not metrics:
+        return ()  # no correction of nothing in the account
     found = []
     for column, metric in metrics.items():
         rows = rows_of(runs, column)
@@ -55,6 +57,14 @@ def secondary(
 
 
 def rows_of(runs: pd.DataFrame, column: str) -> dict[tuple[str, Seed], Row]:
-    """(variant, seed) -> the run, with the values of `column` as those of the metric."""
-    own = runs.assign(value=runs[column])
-    return {(str(r["variant"]), r["seed"]): {str(k): v for k, v in r.items()} for r in own.to_dict("records")}
+    """(variant, seed) -> the run, with the values of `column` as those of the metric.
+
+    A run that did not fail and has no value there is missing: it would be a pair with half its numbers.
+    """
+    rows: dict[tuple[str, Seed], Row] = {}
+    for record in runs.assign(value=runs[column]).to_dict("records"):
+        row = {str(k): v for k, v in record.items()}
+        if not row["failed"] and pd.isna(row["value"]):
+            row["status"] = "missing"
+        rows[str(row["variant"]), row["seed"]] = row
+    return rows

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from knockout.analysis.contrasts import Contrast
-from knockout.analysis.crossing import Crossing
+from knockout.analysis.contrasts import LEVELS, Contrast
+from knockout.analysis.crossing import Crossing, EffectEstimate
 from knockout.analysis.load import Results
 from knockout.analysis.pairing import Estimate
 from knockout.analysis.power import Needs
@@ -122,7 +122,7 @@ def effect_table(crossings: Sequence[Crossing]) -> pd.DataFrame:
                 "effect": e.name,
                 "order": e.order,
                 "n_planned": e.n_planned,
-                **_fields(Estimate, e.estimate),
+                **_fields(EffectEstimate, e.estimate),
                 "p": e.judgement.tested.p,
                 "p_holm": e.judgement.p_holm,
                 "p_tost": e.judgement.tested.p_tost,
@@ -147,6 +147,19 @@ def forest_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
         rows.append({**row, "n": 0 if e is None else e.n, "failures": c.failures, "verdict": c.label})
     frame = pd.DataFrame(rows)
     return frame.astype({"difference": float, "low": float, "high": float})
+
+
+def texts_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
+    """What the picture of both variances shows of each contrast. Points."""
+    rows = []
+    for c in contrasts:
+        two, e = c.two_source, c.estimate
+        if two is None or e is None:
+            continue
+        row = {"variant": c.variant, "difference": e.difference, "seeds_low": e.low, "seeds_high": e.high}
+        row |= {f"both_{k}": None if v is None else 100 * v for k, v in (("low", two.low), ("high", two.high))}
+        rows.append({**row, **{f"q{1000 * q:03.0f}": x for q, x in zip(LEVELS, c.drawn, strict=True)}})
+    return pd.DataFrame(rows)
 
 
 def forest_seed_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:

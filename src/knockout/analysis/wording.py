@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knockout.analysis.contrasts import Contrast
+from knockout.analysis.crossing import EffectEstimate
 from knockout.analysis.load import Results
 from knockout.analysis.metric import Metric
 from knockout.analysis.pairing import Arm, Estimate
@@ -16,11 +17,16 @@ DASH = "–"
 
 def signed(value: float | None, digits: int = 2) -> str:
     """A difference in points: "+0.35", "−1.20"."""
-    return DASH if value is None else f"{value:+.{digits}f}".replace("-", "−")
+    return DASH if value is None else f"{value:+{_form(value, digits)}}".replace("-", "−")
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    return DASH if value is None else f"{value:.{digits}f}".replace("-", "−")
+    return DASH if value is None else f"{value:{_form(value, digits)}}".replace("-", "−")
+
+
+def _form(value: float, digits: int) -> str:
+    """So many decimals, or powers of ten where these would show none of it, or more digits than anyone reads."""
+    return f".{digits}f" if value == 0 or 0.05 * 10.0**-digits < abs(value) < 1e12 else ".2e"
 
 
 def p_text(p: float | None) -> str:
@@ -35,7 +41,7 @@ def p_equals(p: float) -> str:
     return f"p {text[0]} {text[1:]}" if text.startswith("<") else f"p = {text}"
 
 
-def interval(estimate: Estimate | None, digits: int = 2) -> str:
+def interval(estimate: Estimate | EffectEstimate | None, digits: int = 2) -> str:
     """The t interval, a dash where there is none, "no spread" where all differences are one number."""
     if estimate is None or estimate.low is None:
         return "no spread" if estimate is not None and estimate.n > 2 else DASH
@@ -209,7 +215,7 @@ def sentence(contrast: Contrast) -> str:
         parts.append(_failures(contrast))
     estimate = contrast.estimate
     if contrast.identical:
-        parts.append("The predictions are identical in every pair: the change may have no effect at all.")
+        parts.append("Both runs of every pair are right on the same test examples: the change may have no effect.")
     elif contrast.unchanged:
         parts.append(f"Every pair has the same {title(contrast.metric)}: see whether the change has any effect at all.")
     if contrast.normal_theory_only:
@@ -219,8 +225,9 @@ def sentence(contrast: Contrast) -> str:
         )
     else:
         parts.append(_disagreement(contrast))
-    parts += [_one_seed(contrast), _other_texts(contrast), _given_this_seed(contrast)]
-    if contrast.verdict == "inconclusive" and estimate is not None and contrast.n_pairs == contrast.n_planned:
+    parts += [_at_the_floor(contrast), _one_seed(contrast), _other_texts(contrast), _given_this_seed(contrast)]
+    whole = contrast.n_pairs == contrast.n_planned and contrast.test != "e-process"
+    if contrast.verdict == "inconclusive" and estimate is not None and whole:
         parts.append(needed(contrast))
     return " ".join(p for p in parts if p)
 
@@ -237,6 +244,14 @@ def _disagreement(contrast: Contrast) -> str:
     if not against:
         return ""
     return f"Adjusted as the t test is, {listed(against)} would say otherwise. The t test was planned, and decides."
+
+
+def _at_the_floor(contrast: Contrast) -> str:
+    """Whether the exact p is the smallest that there is, and does not decide."""
+    exact = contrast.test in ("worst_rank", "exact (constant difference)")
+    if not exact or contrast.verdict != "inconclusive" or contrast.p is None or contrast.p > contrast.floor:
+        return ""
+    return f"No smaller p exists at {contrast.n_planned} seeds: {p_equals(contrast.floor)} before Holm."
 
 
 def _one_seed(contrast: Contrast) -> str:
@@ -293,6 +308,8 @@ def _verdict(contrast: Contrast) -> str:
         if contrast.verdict == "inconclusive":
             return f"{name} is inconclusive ({tested})."
         return f"{name} is {contrast.verdict} than the baseline ({tested})."
+    if contrast.test == "e-process" and contrast.verdict == "inconclusive":
+        return f"{name} is inconclusive: {contrast.reason} ({tested}). The difference so far is {size}."
     if contrast.verdict in ("better", "worse"):
         return f"{name} is {contrast.verdict} than the baseline: {size} ({tested})."
     tost = f"TOST {p_equals(contrast.p_tost_holm)} after Holm"
@@ -325,7 +342,12 @@ def _failures(contrast: Contrast) -> str:
 
 
 def _test(contrast: Contrast) -> str:
-    names = {"t": "paired t test", "worst_rank": "exact worst-rank test", "none": "no test"}
+    names = {
+        "t": "paired t test",
+        "worst_rank": "exact worst-rank test",
+        "e-process": "e-process, valid at any time of looking",
+        "none": "no test",
+    }
     return names.get(contrast.test, "exact test of a constant difference")
 
 

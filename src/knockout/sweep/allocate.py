@@ -9,7 +9,7 @@ import json
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,14 @@ class Allocation:
             trial.set_user_attr(key, value)
         return Asked(trial=trial, run=run)
 
+    def bring_forward(self, wanted: Callable[[Run], bool]) -> bool:
+        """Have the first wanted run handed out next; say whether there is one."""
+        found = next((cell for cell in self.queue if wanted(self.runs[self.ids[cell]])), None)
+        if found is not None and found != self.queue[0]:
+            self.queue.remove(found)
+            self.queue.appendleft(found)
+        return found is not None
+
     def put_back(self, run: Run) -> None:
         """Hand this run out again, before all others."""
         self.queue.appendleft(self.cells[run.id])
@@ -174,7 +182,8 @@ class Allocation:
 
 
 def _attributes(run: Run) -> dict[str, Any]:
-    return {"variant": run.variant, "seed": run.seed, "run_id": run.id}
+    stream = {} if run.stream is None else {"stream": run.stream}
+    return {"variant": run.variant, "seed": run.seed, "run_id": run.id, **stream}
 
 
 def _open(root: Path, name: str, sampler: CellSampler) -> optuna.Study:
@@ -236,8 +245,10 @@ def _sound(study: optuna.Study, ledger: Ledger) -> bool:
         if told and record is not None:
             run = Run(id=record.run_id, variant=record.config["variant"], seed=record.config["seed"])
             answer = answer_from(run, record)
-            says = {"variant": run.variant, "seed": run.seed, "status": answer.status}
+            says = {"variant": run.variant, "status": answer.status}
             if any(trial.user_attrs.get(key) != value for key, value in says.items()):
+                return False
+            if trial.user_attrs.get("stream", trial.user_attrs.get("seed")) != run.seed:  # what it was trained with
                 return False
             if trial.values != _values(answer) or trial.intermediate_values != dict(answer.epochs):
                 return False

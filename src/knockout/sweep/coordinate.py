@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from knockout.data.prepare import prepare
 from knockout.data.sources import absolute_source
@@ -21,9 +21,13 @@ from knockout.record import read_record, write_record
 from knockout.strict import Fault, StudyError, nearest
 from knockout.study import Run, Study, design
 from knockout.sweep.allocate import Allocation, Asked
+from knockout.sweep.blocks import Blocks, blocks_of
 from knockout.sweep.execute import Broken, Pool
 from knockout.sweep.owner import Owner, Progress, clear_locks, hold, now, read_progress, run_held
 from knockout.sweep.work import Answer, Task, answer_from, environment, failure, torch_version
+
+if TYPE_CHECKING:
+    from knockout.analysis.stopping import Stop
 
 POLL_SECONDS = 0.25
 BLAME = 2
@@ -62,6 +66,8 @@ class Ended:
     """runs that came to no result so often that only `--retry` tries them again"""
     budget_spent: bool = False
     signal: int = 0
+    stop: "Stop | None" = None
+    """with `seeds = "anytime"`: what is decided, once a block is complete"""
 
 
 class Display(Protocol):
@@ -110,6 +116,10 @@ def run_study(
         ledger = read_ledger(root, damaged="set_aside")
         chosen = [run for run in runs if not only or run.variant in only]
         todo = [run for run in ledger.missing(chosen) if retry or not ledger.exhausted(run)]
+        blocks = blocks_of(study, root, runs, ledger, todo, only=only, data_id=data_id, summary=summary)
+        if blocks is not None and blocks.decided:
+            chosen = [run for run in chosen if blocks.counts(run, ledger)]
+            todo = [run for run in todo if blocks.wanted(run)]
         devices = devices_of(study) if todo else ["cpu"]
         if todo and not allow_mixed:
             _refuse_mixed(study, ledger, runs, devices[0])
@@ -117,9 +127,12 @@ def run_study(
         for line in ledger.damaged:
             display.say(f"set aside, and to be trained again: {line}")
         count = workers or workers_of(study, devices)
-        sweep = _Sweep(study, root, ref, owner, runs, ledger, todo, devices, count, display, len(chosen))
+        sweep = _Sweep(study, root, ref, owner, runs, ledger, todo, devices, count, display, len(chosen), blocks)
         ended = sweep.run() if todo else 0
         after = read_ledger(root)
+        if blocks is not None:
+            blocks.look()
+            chosen = [run for run in chosen if blocks.counts(run, after)]
         return Ended(
             root=root,
             totals=totals(after, chosen),
@@ -127,6 +140,7 @@ def run_study(
             exhausted=tuple(run for run in after.missing(chosen) if after.exhausted(run)),
             budget_spent=sweep.budget_spent,
             signal=ended,
+            stop=blocks.stop if blocks else None,
         )
 
 
@@ -136,28 +150,35 @@ class Todo:
 
     chosen: tuple[Run, ...]
     train: tuple[Run, ...]
+    """at most, where the study stops as soon as it is decided"""
     exhausted: tuple[Run, ...]
+    stop: "Stop | None" = None
 
 
 def what_is_missing(study: Study, *, results: Path, only: Sequence[str] = (), retry: bool = False) -> Todo:
     """What `run_study` would train, found without writing anything."""
     _refuse_unknown(study, only)
-    data_id = ""
+    root, data_id = results / study.name, ""
+    summary: Mapping[str, Any] = {}
     if study.data is not None:
-        data_id = prepare(absolute_source(study.data, study.path.parent)).ref.id
-    ledger = read_ledger(results / study.name)
-    chosen = tuple(run for run in design(study, data_id=data_id) if not only or run.variant in only)
-    missing = ledger.missing(chosen)
-    exhausted = tuple(run for run in missing if not retry and ledger.exhausted(run))
-    train = tuple(run for run in missing if run not in set(exhausted))
-    return Todo(chosen=chosen, train=train, exhausted=exhausted)
+        prepared = prepare(absolute_source(study.data, study.path.parent))
+        data_id, summary = prepared.ref.id, prepared.summary
+    runs, ledger = design(study, data_id=data_id), read_ledger(root)
+    chosen = [run for run in runs if not only or run.variant in only]
+    train = [run for run in ledger.missing(chosen) if retry or not ledger.exhausted(run)]
+    blocks = blocks_of(study, root, runs, ledger, train, only=only, data_id=data_id, summary=summary)
+    if blocks is not None:
+        chosen = [run for run in chosen if blocks.counts(run, ledger)]
+        train = [run for run in train if blocks.wanted(run)]
+    exhausted = tuple(run for run in ledger.missing(chosen) if not retry and ledger.exhausted(run))
+    return Todo(chosen=tuple(chosen), train=tuple(train), exhausted=exhausted, stop=blocks.stop if blocks else None)
 
 
 def _refuse_unknown(study: Study, only: Sequence[str]) -> None:
     for name in only:
-        if name not in study.factors:
-            allowed = ", ".join(study.factors)
-            hint = nearest(name, study.factors)
+        if name not in study.arms:
+            allowed = ", ".join(study.arms)
+            hint = nearest(name, study.arms)
             got = f'--only: "{name}" is not run by this study'
             raise StudyError([Fault(file=study.path.name, got=got, allowed=allowed, nearest=hint)])
 
@@ -191,6 +212,7 @@ class _Sweep:
         workers: int,
         display: Display,
         shown: int,
+        blocks: Blocks | None,
     ) -> None:
         self.study, self.root, self.data, self.owner = study, root, data, owner
         self.runs, self.devices, self.workers, self.display = runs, devices, workers, display
@@ -207,11 +229,14 @@ class _Sweep:
         self.deaths: Counter[str] = Counter()
         self.total = len(todo)
         self.shown = shown  # runs that the display counts
+        self.blocks = blocks
         self.stopping = 0  # the signal that was caught
 
     def run(self) -> int:
         """Train until nothing is left; return the signal that ended it, or 0."""
         self.display.start(total=self.shown, done=self.shown - self.total, workers=self.workers)
+        if self.blocks is not None:
+            self.display.say("these are the most: no new seed is begun once every contrast is decided")
         if self.adopted:
             names = ", ".join(f"{run.variant} seed {run.seed}" for run in self.adopted.values())
             self.display.say(f"taken over from a coordinator that died, and still training: {names}")
@@ -251,14 +276,14 @@ class _Sweep:
         while not self.stopping and not self.budget_spent:
             hours = self.study.budget.hours
             if hours and self.seconds / self.workers / 3600 >= hours:
-                self.budget_spent = bool(self.suspects or len(self.allocation))
+                self.budget_spent = bool(self.suspects) or self._waiting()
                 break
             if self.suspects or self.alone in self.asked:
                 if self.asked:
                     break
                 asked = self.suspects.pop(0)
                 self.alone = asked.run.id
-            elif len(self.allocation) and len(self.asked) + len(self.adopted) < self.workers:
+            elif len(self.asked) + len(self.adopted) < self.workers and self._waiting():
                 asked = self.allocation.ask()
             else:
                 break
@@ -268,6 +293,15 @@ class _Sweep:
             self.asked[asked.run.id] = asked
             started = True
         return started
+
+    def _waiting(self) -> bool:
+        """Whether a run is left to hand out; it is the next one then."""
+        if self.blocks is None:
+            return len(self.allocation) > 0
+        line = self.blocks.look()
+        if line:
+            self.display.say(line)
+        return self.allocation.bring_forward(self.blocks.wanted)
 
     def _idle(self) -> list[tuple[Task, Answer] | Broken]:
         time.sleep(POLL_SECONDS)
@@ -291,6 +325,12 @@ class _Sweep:
         self.seconds += answer.seconds
         self.trained += answer.status != "stopped"
         self.display.ended(answer)
+        self._count(answer)
+
+    def _count(self, answer: Answer) -> None:
+        line = self.blocks.told(answer) if self.blocks else ""
+        if line:
+            self.display.say(line)
 
     def _broken(self, broken: Broken) -> None:
         alone = len(broken.tasks) == 1
@@ -338,6 +378,7 @@ class _Sweep:
             self.allocation.mirror(answer)
             self.seconds += answer.seconds
             self.display.ended(answer)
+            self._count(answer)
 
     def _task(self, run: Run) -> Task:
         used = Counter(task.device for task in self.pool.flying.values())
@@ -345,7 +386,7 @@ class _Sweep:
             root=self.root,
             run=run,
             config=run_config(self.study, run, data_id=self._data_id()),
-            factors=self.study.factors[run.variant],
+            factors=self.study.arms[run.variant],
             recipe=self.study.recipe,
             data=self.data,
             device=min(self.devices, key=lambda d: used[d]),

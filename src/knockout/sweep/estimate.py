@@ -80,7 +80,11 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
         executor.shutdown(wait=True, kill_workers=True)
     extra = _evaluation(study, summary)
     training = sum(p.steps * p.seconds_per_step for p in paces.values()) * (1 + extra)
-    seconds = len(study.seeds) * (training + sum(p.seconds_before for p in paces.values()))
+    before = sum(p.seconds_before for p in paces.values())
+    base = paces[first]  # a placebo is the baseline once more
+    training += len(study.placebos) * base.steps * base.seconds_per_step * (1 + extra)
+    before += len(study.placebos) * base.seconds_before
+    seconds = len(study.seeds) * (training + before)
     steps = max(p.steps for p in paces.values())
     test = summary.get("splits", {}).get("test", {}).get("count", 0)
     record = FILES * BLOCK_BYTES + BYTES_PER_STEP * steps + BYTES_PER_PREDICTION * test
@@ -90,7 +94,7 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
         seconds=seconds,
         evaluation_counted=extra > 0,
         peak_bytes=peak,
-        disk_bytes=record * len(study.seeds) * len(study.factors),
+        disk_bytes=record * len(study.seeds) * len(study.arms),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from knockout.ledger import Ledger, read_ledger
+from knockout.ledger import Ledger, planned_runs, read_ledger
 from knockout.record import Record
 from knockout.strict import printable
 from knockout.study import Run
@@ -45,7 +45,7 @@ class State:
 
 def read_state(root: Path, design: Mapping[str, Any]) -> State:
     """Read a study's folder. Raises `OSError` where it cannot be read."""
-    runs = {str(r["id"]): Run(**r) for r in design["runs"]}
+    runs = {run.id: run for run in planned_runs(design)}
     ledger = read_ledger(root)
     # Looking whether a lock is free takes it for an instant: only where there is no record, so no worker is disturbed.
     held = [run.id for run in ledger.missing(list(runs.values())) if _held(root, run.id)]

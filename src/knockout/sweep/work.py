@@ -120,7 +120,7 @@ def _train(task: Task) -> Answer:
         variant=task.run.variant,
         factors=task.factors,
         recipe=task.recipe,
-        seeds=(task.run.seed,),
+        seeds=(task.run.training_seed,),
         run_ids=(task.run.id,),
         data=task.data,
         device=task.device,
@@ -128,7 +128,8 @@ def _train(task: Task) -> Answer:
         progress=progress,
         log=lambda line: print(f"{now()} {line}", file=log),
     )
-    job.log(f"{task.run.variant} seed {task.run.seed} on {task.device}, {task.threads} thread(s)")
+    stream = "" if task.run.stream is None else f" (trained with {task.run.stream})"
+    job.log(f"{task.run.variant} seed {task.run.seed}{stream} on {task.device}, {task.threads} thread(s)")
     module, function = str(task.config["trainer"]).split(":")
     try:
         # What a trainer prints belongs into its log, not between the lines of the display.
