@@ -11,7 +11,7 @@ where you like:
 
 (rliable needs arch, of which 7.2.0 cannot be imported with pandas 3.) A tool without an interpreter is said to be not
 there, and no number is kept for it. Each tool reads each input in a process of its own: one that raises or hangs ends
-nothing else. About ten minutes, nearly all of them deepsig's.
+nothing else. About five minutes, nearly all of them deepsig's.
 """
 
 import argparse
@@ -73,6 +73,7 @@ def asked(tool: str, case: Case, given: Input, python: str | None) -> Answer:
         "instead": case.instead,
     }
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" or tool == "knockout"}
+    environment["PYTHONSAFEPATH"] = "1"  # else benchmarks/statistics.py stands before the module of that name
     try:
         done = subprocess.run(
             [python, str(RIVALS), tool],
@@ -92,7 +93,9 @@ def asked(tool: str, case: Case, given: Input, python: str | None) -> Answer:
 
 
 def _failed(text: str) -> dict[str, Any]:
-    return {"call": "", "says": text, "verdict": "stops", "instead": False}
+    """Of a process that did not come to an answer: an import that fails, a crash, a hang."""
+    print(f"did not run: {text}", file=sys.stderr)
+    return {"call": "", "says": text, "verdict": "did not run", "instead": False}
 
 
 def page(answers: Answers) -> str:
@@ -120,9 +123,9 @@ def page(answers: Answers) -> str:
         "",
         f"Asked is always about `{BASE}` and one variant; higher is better, alpha is .05. What is right is computed",
         "with scipy or by counting all cases. *right*: the verdict is among the right ones; **wrong**: it claims what",
-        "those do not; *misses*: it does not find what is there; what raises (stops) or gives no verdict is none of",
-        "these. A verdict is read off p <= .05; of rliable, an interval of P(improvement) without .5; of deepsig,",
-        "eps_min < .2, as its README recommends; of autorank, the last sentence of its report.",
+        "those do not; *misses*: it does not find what is there; *in part*: it is true, and leaves something out; what",
+        "raises (stops) or gives no verdict is none of these. A verdict is read off p <= .05; of rliable, an",
+        "interval of P(improvement) without .5; of deepsig, eps_min < .2, as its README recommends; of autorank, the last sentence of its report.",
         "",
         *(f"- {t} {versions[t]} with {beside[t]}" for t in TOOLS[:-1] if versions[t]),
         "",
@@ -163,7 +166,7 @@ def _short(said: Mapping[str, Any], given: Input) -> str:
 
 def _mark(verdict: str, given: Input) -> str:
     word = verdict.partition(" (")[0]
-    if word in ("stops", "no verdict", "describes"):
+    if word in ("did not run", "stops", "no verdict", "describes"):
         return ""
     if word in given.right:
         return " (*right*)"
