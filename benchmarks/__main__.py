@@ -19,10 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from benchmarks.statistics import statistics
 from benchmarks.studies import REPOSITORY, evaluation, overhead_per_run, start_up, whole_study
 from benchmarks.tokenising import tokenising
 from benchmarks.training import training
+from benchmarks.verdicts import statistics
 
 BENCHMARKS: tuple[Callable[[Path], list[Figure]], ...] = (
     training, whole_study, evaluation, tokenising, overhead_per_run, start_up, statistics,
