@@ -11,7 +11,17 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from knockout.console import change_text, err, out, plain, print_cost, print_dead, print_design, print_facts
+from knockout.console import (
+    change_text,
+    design_notes,
+    err,
+    out,
+    plain,
+    print_cost,
+    print_dead,
+    print_design,
+    print_facts,
+)
 from knockout.errors import UserError
 
 if TYPE_CHECKING:
@@ -148,6 +158,8 @@ def check(
         sentences(outlook(n=n, k=k, plan=read.plan)) if fixed else stopping.sentences(k=k, plan=read.plan, max_seeds=n)
     )
     for line in told:
+        out.print(f"- {escape(line)}")
+    for line in design_notes(read):
         out.print(f"- {escape(line)}")
     if measure:
         out.print()
@@ -294,6 +306,11 @@ def report(
         target=to or source.with_name(f"{source.stem}_report"),
     )
     _print_verdicts(written.comparison, {}, {})
+    metric_of = written.comparison.metric
+    out.print(
+        f"{escape(metric_of.name)}: {metric_of.better} is better; margin"
+        f" {metric_of.size(written.comparison.plan.margin)}"
+    )
     for note in written.comparison.notes:
         out.print(escape(note), soft_wrap=True)
     out.print()

@@ -42,6 +42,28 @@ def print_dead(root: Path, finished: int) -> None:
         out.print(f"{len(dead)} of the finished are dead, at chance level: {names}{more}", soft_wrap=True)
 
 
+def design_notes(study: "Study") -> list[str]:
+    """What a study of another shape than variants and seeds can show, in plain words."""
+    told = []
+    for axes in study.cross:
+        k = len(axes)
+        spread = (
+            " If errors of cells are independent, the sd of the interaction is 1.4 times that of a contrast, of a main"
+            " effect 0.7 times."
+        )
+        told.append(
+            f"{' x '.join(axes)}: {2**k} cells give {2**k - 1} main effects and interactions, a family of their own."
+            f"{spread if k == 2 else ''}"
+        )
+    if study.placebos:
+        rate = "" if len(study.placebos) >= 20 else "; a rate is told from 20"
+        told.append(f"{len(study.placebos)} placebo arms are judged one by one, outside the family{rate}.")
+    equal = [c.id for c in study.claims if c.says == "equal"]
+    if study.anytime and equal:
+        told.append(f"Claims of equality ({', '.join(equal)}) cannot be supported: an e-process shows no equivalence.")
+    return told
+
+
 def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any]") -> None:
     from knockout.sweep.coordinate import devices_of, workers_of
     from knockout.sweep.estimate import estimate

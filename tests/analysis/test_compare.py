@@ -46,7 +46,9 @@ def test_a_difference() -> None:
     assert contrast.estimate.low == pytest.approx(100 * interval.low)
     assert contrast.estimate.high == pytest.approx(100 * interval.high)
     assert contrast.verdict == "better"
-    assert str(found).startswith("v is better than the baseline: +2.50 points [95 % t interval +1.50 to +3.50]")
+    assert found.sentences()[0].startswith(
+        "v is better than the baseline: +2.50 points [95 % t interval +1.50 to +3.50]"
+    )
 
 
 def test_what_a_comparison_gives_by_name() -> None:
@@ -200,7 +202,7 @@ REFUSED: dict[str, tuple[Callable[[], object], dict[str, Any], str]] = {
     "percent": (
         lambda: plain().assign(accuracy=80.0),
         {},
-        'accuracy has 80, and a share lies between 0 and 1: say unit="percent", or unit="raw" and a margin',
+        'accuracy has 80, and a share lies between 0 and 1: say unit="percent" (--unit percent), or unit="raw"',
     ),
     "under 0": (lambda: plain().assign(accuracy=-0.5), {}, "a share lies between 0 and 1"),
     "beyond percent": (lambda: plain().assign(accuracy=101.0), {"unit": "percent"}, "a percent lies between 0 and 100"),
@@ -438,3 +440,58 @@ def test_an_e_process_decides_where_seeds_were_added() -> None:
     assert found["v"].verdict == "better"
     assert found.sequential is not None
     assert found.sequential.decided_at == 7  # e = 26.8 at seven straight wins, over 20
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [
+        ("val/accuracy_top1", "higher"),
+        ("val-acc", "higher"),
+        ("f1_macro", "higher"),
+        ("val-loss", "lower"),
+        ("train_loss_epoch", "lower"),
+        ("loss (val)", "lower"),
+        ("error rate", "lower"),
+        ("bpc", "lower"),
+        ("MAPE", "lower"),
+        ("widgets", None),
+        ("accuracy_loss", None),
+    ],
+)
+def test_which_way_is_better_is_read_off_the_name_or_asked_for(name: str, better: str | None) -> None:
+    frame = tidy({"base": BASE, "v": MOVED}, metric=name)
+    if better is None:
+        with pytest.raises(FrameError, match="--lower-is-better"):
+            compare(frame, baseline="base", metric=name, margin=0.01)
+        with pytest.raises(FrameError, match="--lower-is-better"):
+            compare(tidy({"base": BASE, "v": MOVED}).assign(**{name: 1.0}), baseline="base", secondary=[name])
+        asked = compare(frame, baseline="base", metric=name, margin=0.01, better="lower")
+        assert asked["v"].verdict == "worse"
+        return
+    found = compare(frame, baseline="base", metric=name, margin=0.01)
+    assert found["v"].verdict == ("better" if better == "higher" else "worse")
+    assert f"({better} is better)" in str(found)
+
+
+def test_no_seed_is_left_out_while_a_run_is_missing() -> None:
+    whole = compare(tidy({"base": BASE, "v": MOVED, "w": BASE}), baseline="base")
+    assert len(whole["v"].left_out) == len(BASE)
+    parted = compare(tidy({"base": BASE, "v": MOVED, "w": ["crashed", *BASE[1:]]}), baseline="base")
+    assert parted["v"].left_out == parted["w"].left_out == ()
+    assert "One seed flips" not in str(parted)
+
+
+def test_printed_it_tells_effects_and_secondary_metrics_too() -> None:
+    frame = tidy({"base": BASE, "a": MOVED, "b": BASE, "ab": MOVED})
+    frame = frame.assign(
+        norm=[v in ("a", "ab") for v in frame["variant"]],
+        warmup=[v in ("b", "ab") for v in frame["variant"]],
+        loss=1 - frame["accuracy"],
+    )
+    text = str(compare(frame, baseline="base", factors=["norm", "warmup"], secondary=["loss"]))
+    assert "norm x warmup: +0.00 points no spread" in text
+    assert "a, loss (lower is better), exploratory: " in text
+    until = compare(frame, baseline="base", factors=["norm", "warmup"], secondary=["loss"], anytime="sign")
+    assert until.crossings == ()
+    assert any("only the e-process allows for that" in note for note in until.notes)
+    assert "t interval" not in until.sentences()[0]

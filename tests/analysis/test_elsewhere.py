@@ -51,7 +51,7 @@ def test_a_table_of_another_tool_gets_verdicts_and_a_report(runs: Path) -> None:
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
     assert "<b>bold" not in page
-    assert {p.name for p in folder.iterdir()} >= {"report.md", "contrasts.csv", "analysis.json", "seeds.csv", "figures"}
+    assert {p.name for p in folder.iterdir()} >= {"report.md", "contrasts.csv", "analysis.json", "figures"}
     assert "costs.csv" not in page
     rows = csv.DictReader((folder / "contrasts.csv").read_text(encoding="utf-8").splitlines())
     names = [row["variant"] for row in rows]
@@ -107,3 +107,36 @@ def test_the_folder_of_a_study_is_not_written_over(runs: Path, tmp_path: Path) -
     with pytest.raises(UserError, match="folder of a study"):
         report("--from", runs, *MAPPED, "--to", study)
     assert [p.name for p in study.iterdir()] == ["design.json"]
+
+
+def test_a_folder_with_other_files_is_left_alone(runs: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "report.md").write_text("my own notes", encoding="utf-8")
+    with pytest.raises(UserError, match="holds files that are no report"):
+        report("--from", runs, *MAPPED, "--to", mine)
+    assert (mine / "report.md").read_text(encoding="utf-8") == "my own notes"
+    report("--from", runs, *MAPPED)
+    report("--from", runs, *MAPPED)  # over its own
+
+
+@pytest.mark.parametrize("unit", [[], ["--unit", "percent"]])
+def test_percent_signs_are_percent(tmp_path: Path, unit: list[str]) -> None:
+    path = tmp_path / "excel.csv"
+    rows = [f"{v};{s}.0;{80 + 3 * (v == 'v') + s % 3:.2f} %".replace(".", ",") for v in ("base", "v") for s in range(8)]
+    path.write_text("variant;seed;accuracy\n" + "\n".join(rows).replace(",0;", ".0;") + "\n", encoding="utf-8")
+    assert re.search(r"v 8/8 0 of 8 83.87 .* \+3.00", report("--from", path, "--baseline", "base", *unit))
+    page = path.with_name("excel_report") / "report.md"
+    assert "8 (0, 1, 2, 3, 4, 5, 6, 7)" in page.read_text(encoding="utf-8")
+    with pytest.raises(UserError, match="percent signs"):
+        report("--from", path, "--baseline", "base", "--unit", "raw", "--margin", "1")
+
+
+def test_what_was_named_late_and_what_is_missing_is_said(runs: Path) -> None:
+    report("--from", runs, *MAPPED, "--margin", "0.4")
+    page = runs.with_name("wandb_report") / "report.md"
+    text = page.read_text(encoding="utf-8")
+    assert "whether they were fixed before results existed is not known" in text
+    assert "the packaged plan, margin 0.4" in text
+    assert "| \\<b\\>bold\\</b\\> | 3 | missing |" in text
+    assert "| 007 | 2 | variant failed |" in text

@@ -250,7 +250,7 @@ def test_b075_the_better_one_is_named_in_both_orders(first: str, metric: str) ->
     smaller = "worse" if metric == "score" else "better"
     for base, other, word, sign in (("a", "b", larger, "+"), ("b", "a", smaller, "−")):
         found = sound(compare(frame, baseline=base, metric=metric, margin=0.001))
-        assert str(found).startswith(f"{other} is {word} than the baseline: {sign}")
+        assert found.sentences()[0].startswith(f"{other} is {word} than the baseline: {sign}")
         assert found[other].direction == (1 if word == "better" else -1)
 
 
@@ -269,7 +269,7 @@ def test_b078_practically_equal_is_never_told_as_relevant() -> None:
     assert found["v"].verdict == "trivial"
     assert "which is shown to be less than the margin of 100 points" in str(found)
     equal = sound(compare(tidy({"base": BASE, "v": BASE[::-1]}), baseline="base", margin=100.0))
-    assert str(equal).startswith("v is equivalent to the baseline within ±100 points")
+    assert equal.sentences()[0].startswith("v is equivalent to the baseline within ±100 points")
 
 
 def test_b079_one_rank_biserial_for_all() -> None:

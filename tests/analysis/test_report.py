@@ -147,7 +147,7 @@ def test_markdown_tables_keep_their_shape(hostile: Path) -> None:
     assert "](http" not in text
     lines = text.splitlines()
     rules = [i for i, line in enumerate(lines) if re.fullmatch(r"\|(:?-+:?\|)+", line)]
-    assert len(rules) == 12  # design, verdicts, companions, sizes, seeds, texts, secondary, and five more
+    assert len(rules) == 11  # design, verdicts, companions, sizes, texts, secondary, and five more
     for i in rules:
         columns = lines[i].count("|")
         j = i - 1

@@ -25,18 +25,12 @@ from knockout.analysis.columns import (
     texts_of,
 )
 from knockout.analysis.comparison import Comparison, compare_runs
-from knockout.analysis.metric import Better, Metric, counted, raw, share
+from knockout.analysis.metric import Better, Metric, better_by_name, counted, is_share, raw, share, words_of
 from knockout.analysis.pairing import Seed
 from knockout.strict import build, nearest
 from knockout.study import Plan
 
 Unit = Literal["share", "percent", "raw"]
-
-SHARES = ("accuracy", "macro_f1", "f1", "precision", "recall", "auc", "auroc")
-"""Metrics that are shares from 0 to 1 unless a unit is given: told in points."""
-
-LOWER = ("loss", "log_loss", "nll", "perplexity", "error", "error_rate", "wer", "cer", "mae", "mse", "rmse", "brier")
-"""Metrics of which lower is better unless it is said; with what stands before a / or _ left out."""
 
 WHOLE = 1e-6
 """A share times the number of texts is a count when it is this close to a whole number."""
@@ -52,7 +46,7 @@ def compare(
     unit: Unit | None = None,
     variants: Sequence[str] | None = None,
     factors: Sequence[str] = (),
-    secondary: Sequence[str] = (),
+    secondary: Sequence[str] | Mapping[str, Better] = (),
     anytime: Literal["sign", "t"] | None = None,
     alpha: float | None = None,
     plan: Plan | None = None,
@@ -79,14 +73,17 @@ def compare(
     `margin`: the largest difference that does not matter, in points where the metric is a share ("share": from 0 to 1,
     "percent"), else in its own unit ("raw"), for which it must be given. `better`: whether higher or lower values are.
     `factors`: columns whose combinations of two levels form a full factorial. `secondary`: columns with other metrics,
-    told as exploratory. `anytime`: the e-process that decides, where runs were added until all was decided. `plan`:
-    everything else, `alpha` and `margin` over it. `notes`: what was made of the runs before, to be told with the rest.
+    told as exploratory; as a mapping, each with "higher" or "lower". `anytime`: the e-process that decides, where runs
+    were added until all was decided. `plan`: everything else, `alpha` and `margin` over it. `notes`: what was made of
+    the runs before, to be told with the rest.
 
     Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
     test sets that differ, a value outside the unit, a baseline that is not there.
     """
     columns = Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
-    check_columns(frame, columns, factors=factors, secondary=secondary)
+    check_columns(
+        frame, columns, factors=factors, secondary=secondary if isinstance(secondary, str) else list(secondary)
+    )
     _check_arguments(plan, margin=margin, alpha=alpha, anytime=anytime)
     names = names_of(frame, variant)
     seeds = seeds_of(frame, seed)
@@ -121,7 +118,8 @@ def compare(
     )
     others = {}
     for name in secondary:
-        other, told = _secondary(frame, name, states)
+        way = secondary[name] if isinstance(secondary, Mapping) else None
+        other, told = _secondary(frame, name, states, way)
         others[f"secondary {name}"] = other
         runs[f"secondary {name}"] = pd.Series(told, dtype=object)
     if arrays is not None:
@@ -178,12 +176,17 @@ def _values(frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_
 
 
 def _is_accuracy(name: str) -> bool:
-    return _last(name) == "accuracy" or _last(name).endswith("_accuracy")
+    return bool(words_of(name) & {"accuracy", "acc"})
 
 
-def _last(name: str) -> str:
-    """What decides of "eval/Test.accuracy" what kind of metric it is: "accuracy"."""
-    return name.lower().replace("/", "_").split(".")[-1]
+def _way(name: str) -> Better:
+    told = better_by_name(name)
+    if told is None:
+        raise FrameError(
+            f'whether higher or lower values of {name} are better is not known: say better="higher" or better="lower"'
+            " (--higher-is-better, --lower-is-better)"
+        )
+    return told
 
 
 def _measured(
@@ -200,14 +203,13 @@ def _measured(
 ) -> tuple[Metric, list[float]]:
     """The metric, and the values as it keeps them."""
     name = columns.metric
-    last = _last(name)
     texts = texts_of(frame, columns, arrays, states)
     if better is None:
-        better = "lower" if any(last == w or last.endswith(f"_{w}") for w in LOWER) else "higher"
+        better = _way(name)
     if better not in ("higher", "lower"):
         raise FrameError(f'better must be "higher" or "lower", got {better!r}')
     if unit is None:
-        unit = "share" if any(last == w or last.endswith(f"_{w}") for w in SHARES) else "raw"
+        unit = "share" if is_share(name) else "raw"
     if unit not in ("share", "percent", "raw"):
         raise FrameError(f'unit must be "share", "percent" or "raw", got {unit!r}')
     check_size(values, states, name)
@@ -217,7 +219,8 @@ def _measured(
     top = 1.0 if unit == "share" else 100.0
     outside = [v for v in finite if not 0 <= v <= top]
     if outside:
-        way = 'say unit="percent", or unit="raw" and a margin' if unit == "share" else 'say unit="raw" and a margin'
+        way = 'say unit="raw" and a margin (--unit raw --margin)'
+        way = f'say unit="percent" (--unit percent), or {way.removeprefix("say ")}' if unit == "share" else way
         raise FrameError(f"{name} has {outside[0]:g}, and a {unit} lies between 0 and {top:g}: {way}")
     shares = [v / top for v in values]
     if texts is None or better == "lower" or not _is_accuracy(name):
@@ -240,13 +243,15 @@ def _measured(
     return counted(name, texts=texts), [round(x) if math.isfinite(x) else math.nan for x in near]
 
 
-def _secondary(frame: pd.DataFrame, name: str, states: Sequence[str]) -> tuple[Metric, list[float | None]]:
-    values, last = numbers(frame, name), _last(name)
+def _secondary(
+    frame: pd.DataFrame, name: str, states: Sequence[str], better: Better | None
+) -> tuple[Metric, list[float | None]]:
+    values = numbers(frame, name)
     check_size(values, states, name)
-    better: Better = "lower" if any(last == w or last.endswith(f"_{w}") for w in LOWER) else "higher"
+    way = _way(name) if better is None else better
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished" and math.isfinite(v)]
-    is_share = any(last == w or last.endswith(f"_{w}") for w in SHARES) and all(0 <= v <= 1 for v in finite)
-    metric = share(name, better=better) if is_share else raw(name, better=better, margin=0.01)
+    in_points = is_share(name) and all(0 <= v <= 1 for v in finite)
+    metric = share(name, better=way) if in_points else raw(name, better=way, margin=0.01)
     return metric, [v if s == "finished" and math.isfinite(v) else None for v, s in zip(values, states, strict=True)]
 
 
@@ -254,6 +259,7 @@ def _plan(plan: Plan | None, metric: Metric, *, margin: float | None, alpha: flo
     if margin is None and metric.unit != "points":  # that of a plan is in points
         raise FrameError(
             f"a margin is needed for {metric.name}: the largest difference that does not matter, in its own unit"
+            f' (margin=..., --margin), or unit="share" or "percent" (--unit) where it is one'
         )
     told = replace(plan or Plan(), secondary=())
     if margin is not None:
@@ -275,7 +281,7 @@ def _check_arguments(plan: Plan | None, *, margin: float | None, alpha: float | 
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _changes(

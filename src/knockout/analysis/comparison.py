@@ -67,7 +67,15 @@ class Comparison:
         raise KeyError(variant)
 
     def __str__(self) -> str:
-        return "\n".join([*self.sentences(), *self.notes])
+        from knockout.analysis.wording import effect_sentence, secondary_sentence, title
+
+        head = (
+            f"{title(self.metric)} ({self.metric.better} is better) against {self.baseline}, {len(self.seeds)} seeds,"
+            f" margin {self.metric.size(self.plan.margin)}"
+        )
+        effects = [effect_sentence(e, self.metric) for crossing in self.crossings for e in crossing.effects]
+        others = [secondary_sentence(s) for s in self.secondary]
+        return "\n".join([head, *self.sentences(), *effects, *others, *self.notes])
 
 
 def compare_runs(
@@ -119,6 +127,13 @@ def compare_runs(
             )
             for c, j in zip(found, decided.judgements, strict=True)
         ]
+    told = list(notes)
+    if decided is not None:
+        told.append(
+            "Seeds were added until all was decided, and only the e-process allows for that. Intervals, the tests"
+            " beside it, placebo arms and secondary metrics are those of a fixed number of seeds, and promise too much;"
+            " effects of factorials are not told."
+        )
     return Comparison(
         metric=metric,
         baseline=baseline,
@@ -126,11 +141,13 @@ def compare_runs(
         plan=plan,
         contrasts=tuple(found),
         secondary=secondary(runs, others or {}, baseline=baseline, variants=variants, seeds=seeds, caller=trace),
-        crossings=crossings(
+        crossings=()
+        if decided is not None
+        else crossings(
             runs, changes or {}, asked=crossed, metric=metric, baseline=baseline, seeds=seeds, plan=plan, caller=trace
         ),
         placebos=placebos(runs, placebo_arms, metric=metric, baseline=baseline, seeds=seeds, plan=plan, caller=trace),
         sequential=decided,
-        notes=tuple(notes),
+        notes=tuple(told),
         trace=trace,
     )

@@ -144,6 +144,11 @@ class Contrast:
         told = self.counts
         return told.failed_variant_only + told.failed_baseline_only + 2 * told.failed_both
 
+    def __str__(self) -> str:
+        from knockout.analysis.wording import sentence
+
+        return sentence(self)
+
     @property
     def incomplete(self) -> bool:
         """Whether a planned pair has no result."""

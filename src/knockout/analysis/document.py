@@ -170,7 +170,7 @@ def _strip_row(contrast: Contrast) -> dict[str, str]:
     """One contrast with each seed left out."""
     digits = contrast.metric.digits
     sizes = [x.difference for x in contrast.left_out if x.difference is not None]
-    p = [x.p_holm for x in contrast.left_out]
+    p, tost = [x.p_holm for x in contrast.left_out], [x.p_tost_holm for x in contrast.left_out]
     flips = [f"{x.seed} ({x.verdict})" for x in contrast.left_out if x.flips]
     return {
         "variant": contrast.variant,
@@ -179,6 +179,7 @@ def _strip_row(contrast: Contrast) -> dict[str, str]:
         if sizes
         else DASH,
         "p_holm": f"{wording.p_text(min(p))} to {wording.p_text(max(p))}" if contrast.p is not None else DASH,
+        "tost": f"{wording.p_text(min(tost))} to {wording.p_text(max(tost))}" if contrast.p_tost is not None else DASH,
         "flips": ", ".join(flips) or "none",
     }
 

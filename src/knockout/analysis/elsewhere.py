@@ -1,11 +1,13 @@
 """Runs from elsewhere: a file of runs becomes a comparison and a report, as `knockout report --from` writes it."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from knockout.analysis.columns import FrameError
 from knockout.analysis.compare import Unit, compare
 from knockout.analysis.comparison import Comparison
 from knockout.analysis.imported import Columns, read_runs
@@ -40,11 +42,17 @@ def report_runs(
     `knockout.analysis.FrameError` for runs that cannot be compared.
     """
     told = read_runs(source, columns, statuses=statuses)
+    named = margin
     judged_by: Plan | None = None
     if plan is not None:
         judged_by, keys = read_plan(plan)
         margin = judged_by.margin if margin is None and "margin" in keys else margin
-    frame = told.frame.rename(columns={"value": columns.metric})
+    if any("in percent" in note for note in told.notes):
+        if unit == "raw":
+            raise FrameError(f"{columns.metric} has percent signs, so it is no raw number: leave --unit raw out")
+        unit = "share"  # what "91.2 %" was read as
+    frame = told.frame.assign(seed=[re.sub(r"^(\d+)\.0+$", r"\1", seed) for seed in told.frame["seed"]])  # 3.0 is 3
+    frame = frame.rename(columns={"value": columns.metric})
     if frame["count"].isna().all():
         frame = frame.drop(columns="count")
     found = compare(
@@ -61,7 +69,11 @@ def report_runs(
     described = [
         ("File", f"{source.name}, sha256 {hashlib.sha256(raw).hexdigest()}, {len(told.frame):,} runs"),
         ("Columns", f"variant: {columns.variant}, seed: {' and '.join(columns.seed)}, metric: {columns.metric}"),
-        ("Plan", "the packaged plan" if plan is None else plan.name),
+        (
+            "Plan",
+            ("the packaged plan" if plan is None else plan.name)
+            + ("" if named is None else f", margin {named:g} given"),
+        ),
         ("Knockout that reports", version("knockout")),
     ]
     paths = write_comparison(

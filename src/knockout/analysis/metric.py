@@ -1,10 +1,39 @@
 """Metrics: what is measured of a run, in which unit it is told, and which way is better."""
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 Better = Literal["higher", "lower"]
+
+SHARES = frozenset({"accuracy", "acc", "f1", "precision", "recall", "auc", "auroc"})
+"""Words in the name of a metric that is a share from 0 to 1, and of which higher is better."""
+
+HIGHER = frozenset({"score", "bleu", "rouge", "reward", "return", "r2", "map", "mrr", "ndcg", "psnr", "ssim"})
+
+LOWER = frozenset(
+    {"loss", "logloss", "nll", "perplexity", "ppl", "error", "err", "wer", "cer", "mae", "mape", "mse", "rmse"}
+    | {"brier", "bpc", "bpb", "fid", "eer", "ece", "entropy", "ce", "regret"}
+)
+"""Words in the name of a metric of which lower is better."""
+
+
+def words_of(name: str) -> set[str]:
+    """The words that a metric's name is made of: "val/Accuracy_top1" of "val", "accuracy" and "top1"."""
+    return set(re.findall(r"[a-z]+\d*", name.lower()))
+
+
+def better_by_name(name: str) -> Better | None:
+    """Which way is better, where the name says it; `None` where it says nothing, or both."""
+    words = words_of(name)
+    higher, lower = bool(words & (SHARES | HIGHER)), bool(words & LOWER)
+    return None if higher == lower else "higher" if higher else "lower"
+
+
+def is_share(name: str) -> bool:
+    """Whether the name is that of a share from 0 to 1."""
+    return bool(words_of(name) & SHARES) and better_by_name(name) == "higher"
 
 
 @dataclass(frozen=True, kw_only=True)

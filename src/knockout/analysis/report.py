@@ -97,6 +97,8 @@ def write_comparison(
     """
     if (target / "design.json").exists():
         raise ResultsError(f"{target} is the folder of a study: name another with --to")
+    if target.is_dir() and any(target.iterdir()) and not (target / "analysis.json").exists():
+        raise ResultsError(f"{target} holds files that are no report: name another folder with --to, or empty it")
     first = comparison.contrasts[0]
     recorded = [p for c in comparison.contrasts for p in c.pairs if p.state != "missing"]
     if not recorded and first.baseline.runs == 0:
@@ -114,8 +116,12 @@ def write_comparison(
         "claims": [],
         "costs": [],
         "workers": "",
-        "troubles": None,
+        "troubles": _unpaired(comparison),
         "caveats": [
+            (
+                "Metric, margin, baseline and variants were named when this report was made: whether they were fixed"
+                " before results existed is not known."
+            ),
             "What was shared between runs of one seed, and what was tuned for which variant, is not known here.",
             (
                 "Verdicts are over the seeds given, on one test set. Seeds that were added after looking at results"
@@ -128,6 +134,16 @@ def write_comparison(
     target.mkdir(parents=True, exist_ok=True)
     _write(target, texts)
     return {name: target / name for name in texts}
+
+
+def _unpaired(comparison: Comparison) -> list[dict[str, str]]:
+    """Every pair of which a run failed or has no result."""
+    return [
+        {"variant": c.variant, "seed": str(p.seed), "status": p.state, "reason": "", "folder": ""}
+        for c in comparison.contrasts
+        for p in c.pairs
+        if p.state != "complete"
+    ]
 
 
 def _frame_design(comparison: Comparison) -> list[tuple[str, str]]:

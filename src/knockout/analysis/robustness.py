@@ -23,6 +23,7 @@ class LeftOut:
     difference: float | None
     """over the other complete pairs, in the metric's unit"""
     p_holm: float
+    p_tost_holm: float
     verdict: Verdict
     flips: bool
     """whether the verdict is another than with all seeds"""
@@ -39,9 +40,10 @@ def leave_one_out(
     section: str,
     caller: Caller,
 ) -> list[tuple[LeftOut, ...]]:
-    """For every contrast what it would be without each of its seeds; nothing where there are under four."""
+    """For every contrast what it would be without each of its seeds; nothing where there are under four, or where a run
+    of the family is missing: leaving its seed out would then only hide that."""
     seeds = [p.seed for p in paired[0]] if paired else []
-    if len(seeds) < LEAST_SEEDS:
+    if len(seeds) < LEAST_SEEDS or any(p.state == "missing" for pairs in paired for p in pairs):
         return [() for _ in paired]
     found: list[list[LeftOut]] = [[] for _ in paired]
     for i, seed in enumerate(seeds):
@@ -63,6 +65,7 @@ def leave_one_out(
                     seed=seed,
                     difference=caller.call(of, mean, {"differences": known, "worth": metric.worth}) if known else None,
                     p_holm=judgement.p_holm,
+                    p_tost_holm=judgement.p_tost_holm,
                     verdict=judgement.verdict,
                     flips=judgement.verdict != judged[k].verdict,
                 )

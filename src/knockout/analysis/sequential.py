@@ -69,7 +69,8 @@ def _whole(pairs: Sequence[Pair]) -> int:
 
 def _judged(decision: Decision, *, n: int, process: Process, alpha: float) -> Judgement:
     verdict: Verdict = "inconclusive"
-    reason = f"not decided by the {process} e-process after {n} seeds; an e-process cannot show equivalence"
+    looked = f"{n} seed{'' if n == 1 else 's'}"
+    reason = f"not decided by the {process} e-process after {looked}; an e-process cannot show equivalence"
     if decision.rejected_at is not None and decision.direction:
         verdict = "better" if decision.direction > 0 else "worse"
         reason = f"decided by the {process} e-process at {decision.rejected_at} seeds (e >= {1 / alpha:g} after Holm)"

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knockout.analysis.contrasts import Contrast
-from knockout.analysis.crossing import EffectEstimate
+from knockout.analysis.crossing import EffectEstimate, JudgedEffect
 from knockout.analysis.load import Results
 from knockout.analysis.metric import Metric
 from knockout.analysis.pairing import Arm, Estimate
 from knockout.analysis.power import span
+from knockout.analysis.secondary import Secondary
 from knockout.study import Plan
 
 DASH = "–"
@@ -17,16 +18,22 @@ DASH = "–"
 
 def signed(value: float | None, digits: int = 2) -> str:
     """A difference in points: "+0.35", "−1.20"."""
-    return DASH if value is None else f"{value:+{_form(value, digits)}}".replace("-", "−")
+    return DASH if value is None else f"{_whole(value, digits):+{_form(value, digits)}}".replace("-", "−")
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    return DASH if value is None else f"{value:{_form(value, digits)}}".replace("-", "−")
+    return DASH if value is None else f"{_whole(value, digits):{_form(value, digits)}}".replace("-", "−")
 
 
 def _form(value: float, digits: int) -> str:
     """So many decimals, or powers of ten where these would show none of it, or more digits than anyone reads."""
-    return f".{digits}f" if value == 0 or 0.05 * 10.0**-digits < abs(value) < 1e12 else ".2e"
+    shows = digits <= 2 or value == 0 or 0.05 * 10.0**-digits < abs(value)
+    return f".{digits}f" if shows and abs(value) < 1e12 else ".2e"
+
+
+def _whole(value: float, digits: int) -> float:
+    """Without the sign of a zero that only rounding made."""
+    return 0.0 if digits <= 2 and abs(value) < 0.5 * 10.0**-digits else value
 
 
 def p_text(p: float | None) -> str:
@@ -203,8 +210,8 @@ def _deciding(contrasts: Sequence[Contrast]) -> str:
         return ""
     first = contrasts[0]
     return (
-        f": {max(known):,} seeds would decide between no difference and one of {first.metric.size(first.margin)},"
-        f" with a chance of {first.power * 100:g} %"
+        f". For {'the hardest of them' if len(contrasts) > 1 else 'it'} {max(known):,} seeds would decide between no"
+        f" difference and one of {first.metric.size(first.margin)}, with a chance of {first.power * 100:g} %"
     )
 
 
@@ -259,11 +266,33 @@ def _one_seed(contrast: Contrast) -> str:
     flips = [x for x in contrast.left_out if x.flips]
     if not flips:
         return ""
-    without = [f"{x.seed} ({x.verdict})" for x in flips[:3]]
-    more = f" and {len(flips) - 3} others" if len(flips) > 3 else ""
     if len(flips) == 1:
-        return f"One seed flips this: without seed {without[0]} it would be another verdict."
-    return f"One seed flips this: it would be another verdict without any one of seeds {', '.join(without)}{more}."
+        return f"One seed flips this: without seed {flips[0].seed} it would be {flips[0].verdict}."
+    verdicts = listed(sorted({x.verdict for x in flips}))
+    which = ", ".join(str(x.seed) for x in flips[:8]) + (", ..." if len(flips) > 8 else "")
+    return (
+        f"One seed flips this: it would be {verdicts} without any one of {len(flips)} of the {contrast.n_planned} seeds"
+        f" ({which})."
+    )
+
+
+def effect_sentence(effect: JudgedEffect, metric: Metric) -> str:
+    """One main effect or interaction in words."""
+    e, judged = effect.estimate, effect.judgement
+    size = DASH if e is None else f"{signed(e.difference, metric.digits)} {metric.unit}".rstrip()
+    tested = f", p {p_text(judged.p_holm)} after Holm" if judged.tested.p is not None else f" ({judged.reason})"
+    return f"{effect.name}: {size} {interval(e, metric.digits)}, {effect.finding}{tested}."
+
+
+def secondary_sentence(told: Secondary) -> str:
+    """One contrast on a secondary metric in words."""
+    e, metric = told.estimate, told.metric
+    size = DASH if e is None else f"{signed(e.difference, metric.digits)} {metric.unit}".rstrip()
+    p = DASH if told.p is None else p_text(told.p_bh)
+    return (
+        f"{told.variant}, {title(metric)} ({metric.better} is better), exploratory: {size}"
+        f" {interval(e, metric.digits)}, p {p} after Benjamini and Hochberg."
+    )
 
 
 def _other_texts(contrast: Contrast) -> str:
@@ -274,10 +303,9 @@ def _other_texts(contrast: Contrast) -> str:
     if two.low is None or two.high is None or contrast.verdict not in ("better", "worse"):
         return ""
     low, high = 100 * two.low, 100 * two.high
-    if low > 0 or high < 0:
-        return ""
-    told = f" [{signed(low)} to {signed(high)}]"
-    return f"On other texts like these it might not hold: counting them as a sample too, the interval is{told}."
+    told = f"the interval over seeds and test examples is [{signed(low)} to {signed(high)}]"
+    holds = "should hold" if low > 0 or high < 0 else "might not hold"
+    return f"On other texts like these it {holds}: {told}."
 
 
 def _given_this_seed(contrast: Contrast) -> str:
@@ -295,7 +323,7 @@ def _given_this_seed(contrast: Contrast) -> str:
 def _verdict(contrast: Contrast) -> str:
     estimate, name, metric = contrast.estimate, contrast.variant, contrast.metric
     margin = metric.size(contrast.margin)
-    size = _size(estimate, metric)
+    size = _size(estimate, metric, with_interval=contrast.test != "e-process")
     tested = f"{_test(contrast)}, {p_equals(contrast.p_holm)} after Holm over {plural(contrast.family, 'contrast')}"
     if contrast.n_planned > 2 and contrast.n_pairs < contrast.n_planned:
         so_far = f" So far the difference is {size}." if estimate is not None else ""
@@ -351,11 +379,11 @@ def _test(contrast: Contrast) -> str:
     return names.get(contrast.test, "exact test of a constant difference")
 
 
-def _size(estimate: Estimate | None, metric: Metric) -> str:
+def _size(estimate: Estimate | None, metric: Metric, *, with_interval: bool = True) -> str:
     if estimate is None:
         return DASH
     low, high = signed(estimate.low, metric.digits), signed(estimate.high, metric.digits)
-    bounds = "" if estimate.low is None else f" [95 % t interval {low} to {high}]"
+    bounds = "" if estimate.low is None or not with_interval else f" [95 % t interval {low} to {high}]"
     return f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip() + bounds
 
 
