@@ -46,7 +46,7 @@ def study_context(
         "design": provenance.design_rows(results),
         "figures": figures,
         "claims": [{"claim": c, "exploratory": c.id in later} for c in claims],
-        "costs": [_cost_row(r) for r in tables.cost_rows(results)],
+        "costs": [_cost_row(r) for r in tables.cost_rows(results, caller=comparison.trace)],
         "workers": provenance.workers(results),
         "troubles": _troubles(runs),
         "caveats": wording.caveats(results),

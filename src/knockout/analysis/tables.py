@@ -1,8 +1,8 @@
 """Tables: the CSV files of a report, and the frames that its figures are drawn from."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from knockout.analysis.load import Results
 from knockout.analysis.pairing import Estimate
 from knockout.analysis.power import Needs
 from knockout.analysis.secondary import Secondary
+from knockout.analysis.trace import Caller, Untraced, made_with
 from knockout.analysis.two_source import TwoSource
 
 SUMMARY = (
@@ -172,29 +173,62 @@ def forest_seed_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"difference": float})
 
 
-def cost_rows(results: Results) -> list[dict[str, Any]]:
-    """Per variant, the baseline first: medians over the runs that finished. Seconds, bytes, tokens per second.
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What one variant costs: medians over the runs that finished. Seconds, bytes, tokens per second."""
 
-    `ratio` is the median over seeds of training seconds divided by the baseline's with the same seed.
-    """
+    runs: int
+    parameters: float | None
+    train_seconds: float | None
+    ratio: float | None
+    """median over seeds of training seconds divided by the baseline's with the same seed"""
+    peak_bytes: float | None
+    tokens_per_second: float | None
+
+
+def cost_rows(results: Results, *, caller: Caller | None = None) -> list[dict[str, Any]]:
+    """What every variant costs, the baseline first: `variant`, and the fields of `Costs`."""
+    caller = caller or Untraced()
     costs = results.costs.reindex(columns=[*results.costs.columns, *(c for c in COSTS if c not in results.costs)])
     finished = costs[costs["status"] == "finished"]
-    seconds = finished.assign(**{c: pd.to_numeric(finished[c]) for c in COSTS})
+    seconds = finished.assign(**{c: pd.to_numeric(finished[c]).astype(float) for c in COSTS})
     base = seconds[seconds["variant"] == results.baseline].set_index("seed")["train_seconds"]
     rows = []
     for variant in (results.baseline, *results.variants):
         own = seconds[seconds["variant"] == variant].set_index("seed")
-        train = own["train_seconds"]
-        row = {
-            "parameters": own["parameters"].median(),
-            "train_seconds": train.median(),
-            "ratio": (train / base.reindex(train.index)).median(),
-            "peak_bytes": own["peak_bytes"].median(),
-            "tokens_per_second": (own["tokens"] / train.where(train > 0)).median(),
-        }
-        known = {k: None if pd.isna(v) else float(v) for k, v in row.items()}
-        rows.append({"variant": variant, "runs": len(own), **known})
+        given = {c: [None if pd.isna(x) else float(x) for x in own[c]] for c in COSTS}
+        theirs = [None if pd.isna(x) else float(x) for x in base.reindex(own.index)]
+        told = caller.call(("cost", variant), medians, {**given, "baseline_seconds": theirs})
+        rows.append({"variant": variant, **asdict(told)})
     return rows
+
+
+@made_with("numpy.median")
+def medians(
+    parameters: Sequence[float | None],
+    train_seconds: Sequence[float | None],
+    peak_bytes: Sequence[float | None],
+    tokens: Sequence[float | None],
+    baseline_seconds: Sequence[float | None],
+) -> Costs:
+    """Medians over runs, each given by its place in every list; what is not known is left out."""
+
+    def middle(values: Iterable[float | None]) -> float | None:
+        known = [v for v in values if v is not None]
+        return float(np.median(known)) if known else None
+
+    return Costs(
+        runs=len(train_seconds),
+        parameters=middle(parameters),
+        train_seconds=middle(train_seconds),
+        ratio=middle(
+            a / b if a is not None and b else None for a, b in zip(train_seconds, baseline_seconds, strict=True)
+        ),
+        peak_bytes=middle(peak_bytes),
+        tokens_per_second=middle(
+            t / s if t is not None and s else None for t, s in zip(tokens, train_seconds, strict=True)
+        ),
+    )
 
 
 COSTS = ("parameters", "train_seconds", "peak_bytes", "tokens")
