@@ -4,10 +4,10 @@ Written to `results/benchmarks/side_by_side.md`. The four are no dependencies of
 where you like:
 
     for tool in autorank==1.3.0 scikit-posthocs==0.17.1 'rliable==1.2.0 pandas<3' deepsig==1.2.8; do
-        name=${tool%%==*}; python3 -m venv /tmp/rivals/$name; /tmp/rivals/$name/bin/pip install $tool
+        name=${tool%%==*}; python3 -m venv rivals/$name; rivals/$name/bin/pip install $tool
     done
     python -m benchmarks.side_by_side $(for name in autorank scikit-posthocs rliable deepsig; do
-        echo --python $name=/tmp/rivals/$name/bin/python; done)
+        echo --python $name=rivals/$name/bin/python; done)
 
 (rliable needs arch, of which 7.2.0 cannot be imported with pandas 3.) A tool without an interpreter is said to be not
 there, and no number is kept for it. Each tool reads each input in a process of its own: one that raises or hangs ends

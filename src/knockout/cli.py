@@ -21,11 +21,11 @@ from knockout.console import (
     print_dead,
     print_design,
     print_facts,
+    print_verdicts,
 )
 from knockout.errors import UserError
 
 if TYPE_CHECKING:
-    from knockout.analysis.comparison import Comparison
     from knockout.analysis.stopping import Stop
     from knockout.job import DataRef
     from knockout.study import Study
@@ -305,7 +305,7 @@ def report(
         plan=plan,
         target=to or source.with_name(f"{source.stem}_report"),
     )
-    _print_verdicts(written.comparison, {}, {})
+    print_verdicts(written.comparison, {}, {})
     metric_of = written.comparison.metric
     out.print(
         f"{escape(metric_of.name)}: {metric_of.better} is better; margin"
@@ -323,42 +323,11 @@ def _report_study(folder: Path) -> None:
 
     written = write_report(folder)
     late = provenance.exploratory(written.results)
-    _print_verdicts(written.comparison, written.results.design["described"], late)
+    print_verdicts(written.comparison, written.results.design["described"], late)
     for line in written.answer:
         out.print(escape(line))
     out.print()
     out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
-
-
-def _print_verdicts(comparison: "Comparison", described: Mapping[str, Any], late: Mapping[str, str]) -> None:
-    from knockout.analysis import wording
-
-    metric = comparison.metric
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("variant", overflow="fold")
-    if described:
-        table.add_column("changes", overflow="fold")
-    level = wording.header(metric).replace(",", "")
-    for column in ("pairs", "failed runs", f"{level[:1].lower()}{level[1:]}", "difference [95 % t]", "p (Holm)"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    for c in comparison.contrasts:
-        marks = [c.label, *(["exploratory"] if c.variant in late else [])]
-        marks += ["normal theory only"] if c.normal_theory_only else []
-        estimate = wording.signed(c.estimate.difference, metric.digits) if c.estimate else wording.DASH
-        cells = (
-            c.variant,
-            *([wording.change(described, c.variant)] if described else []),
-            f"{c.n_pairs}/{c.n_planned}",
-            f"{c.arm.failures} of {c.arm.runs}",
-            wording.level(c.arm, metric.digits),
-            f"{estimate} {wording.interval(c.estimate, metric.digits)}",
-            wording.p_text(c.p_holm),
-            ", ".join(marks),
-        )
-        table.add_row(*map(escape, cells))
-    out.print(table)
-    out.print()
 
 
 @app.command()
