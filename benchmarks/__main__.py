@@ -2,7 +2,7 @@
 
 Figures are ratios of times that were taken in the same minutes on the same machine; absolute times of a shared machine
 mean little, and stand beside the ratios only to tell what they are made of. With names (of functions, such as
-`training`) only these run, and nothing is written.
+`training`) only these run, and their rows take the place of the old ones on the page of this machine, which says so.
 """
 
 import importlib.metadata
@@ -39,7 +39,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             figures += benchmark(Path(folder))
         print(f"{benchmark.__name__}: done after {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-    facts = {
+    facts: dict[str, object] = {
         "machine": re.sub(r"[^a-z0-9]+", "-", f"{platform.system()} {_processor()} {os.cpu_count()} cores".lower()),
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -50,14 +50,31 @@ def main() -> None:
         "date": time.strftime("%Y-%m-%d"),
         "seconds": round(time.perf_counter() - started),
     }
+    target = REPOSITORY / "results" / "benchmarks"
+    target.mkdir(parents=True, exist_ok=True)
+    kept = target / f"{facts['machine']}.json"
+    if len(chosen) < len(BENCHMARKS):
+        figures, facts = _beside(figures, facts, [b.__name__ for b in chosen], kept)
     page = _page(figures, facts)
     print(page)
-    if len(chosen) == len(BENCHMARKS):
-        target = REPOSITORY / "results" / "benchmarks"
-        target.mkdir(parents=True, exist_ok=True)
-        (target / f"{facts['machine']}.md").write_text(page, encoding="utf-8")
-        told = {"facts": facts, "figures": [{**asdict(f), "met": f.met} for f in figures]}
-        (target / f"{facts['machine']}.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    kept.with_suffix(".md").write_text(page, encoding="utf-8")
+    told = {"facts": facts, "figures": [{**asdict(f), "met": f.met} for f in figures]}
+    kept.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def _beside(
+    figures: list[Figure], facts: dict[str, object], names: list[str], kept: Path
+) -> tuple[list[Figure], dict[str, object]]:
+    """New rows among the old ones of this machine, and the facts of the old ones with when the new were measured."""
+    if not kept.is_file():
+        return figures, facts
+    old = json.loads(kept.read_text(encoding="utf-8"))
+    new = {f.what: f for f in figures}
+    rows = [Figure(**{k: v for k, v in row.items() if k != "met"}) for row in old["figures"]]
+    merged = [new.pop(f.what, f) for f in rows] + list(new.values())
+    versions = ", ".join(f"{name} {facts[name]}" for name in ("numpy", "scipy", "pandas", "statsmodels"))
+    when = {f"{name}, measured apart": f"{facts['date']}, commit {facts['commit']}, {versions}" for name in names}
+    return merged, {**old["facts"], **when}
 
 
 def _page(figures: list[Figure], facts: Mapping[str, object]) -> str:

@@ -691,9 +691,11 @@ class TestTheServer:
 
 
 def dashboard_process(*arguments: str) -> "subprocess.Popen[str]":
+    """Ctrl-C reaches it, too, where a shell started the tests in the background and so had them ignore it."""
     return subprocess.Popen(
         [*COMMAND, "dashboard", *arguments],
         env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
 
