@@ -46,7 +46,7 @@ bench: $(VENV)/ready-bench  ## ratios within one run, into results/benchmarks/
 	$(BIN)/python -m benchmarks
 
 calibrate: $(VENV)/ready  ## simulate whether the plan keeps its error rates, into results/calibration/
-	$(BIN)/python -m analysis.calibrate
+	$(BIN)/python -m analysis.calibration
 
 publish: $(VENV)/ready  ## commit the report of a complete study, with packed records, under results/reference/
 	$(BIN)/knockout publish $(RESULTS)/$(STUDY)

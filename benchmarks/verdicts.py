@@ -14,7 +14,7 @@ COMPARED = """
 import json, resource, sys, time
 import numpy as np, pandas as pd
 from knockout.analysis import compare
-from knockout.analysis.account import account
+from knockout.analysis.report.audit_trail import account
 variants, seeds, examples = map(int, sys.argv[1:])
 rng = np.random.default_rng(0)
 easy = rng.normal(1.1, 1.2, examples)  # how easy each text is, for every run

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from knockout.analysis.report import write_report
+from knockout.analysis.report.write import write_report
 from knockout.ledger import read_ledger
 from knockout.packed import CURVE_POINTS, pack, thin, unpack
 from tests.analysis.conftest import BuildStudy, build_study  # noqa: F401  # a fixture

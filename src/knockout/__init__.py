@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knockout.analysis.report import Report
+    from knockout.analysis.report.write import Report
     from knockout.study import Study
     from knockout.sweep.coordinate import Ended
 
@@ -32,9 +32,9 @@ def run(study: "Study", *, results: str | Path = "results", workers: int | None 
 def report(folder: str | Path) -> "Report":
     """Judge what a study has so far and write its report into the folder. As `knockout report`.
 
-    Raises `knockout.analysis.load.ResultsError` where nothing has finished, or records contradict each other.
+    Raises `knockout.analysis.results.ResultsError` where nothing has finished, or records contradict each other.
     """
-    from knockout.analysis.report import write_report
+    from knockout.analysis.report.write import write_report
 
     return write_report(Path(folder))
 

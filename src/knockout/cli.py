@@ -144,7 +144,7 @@ def check(
 ) -> None:
     """Say what a study runs, what its seeds can show and what it will cost, before it runs. Writes no results."""
     from knockout.analysis import stopping
-    from knockout.analysis.power import outlook, sentences
+    from knockout.analysis.stats.power import outlook, sentences
     from knockout.study import read_study
 
     read = read_study(study)
@@ -278,8 +278,8 @@ def report(
         _report_study(folder)
         return
     assert source is not None
-    from knockout.analysis.elsewhere import report_runs
-    from knockout.analysis.imported import Columns
+    from knockout.analysis.external.report import report_runs
+    from knockout.analysis.external.runs import Columns
 
     words = [s for s in status or [] if "=" in s]
     named = [s for s in status or [] if "=" not in s]
@@ -318,11 +318,11 @@ def report(
 
 
 def _report_study(folder: Path) -> None:
-    from knockout.analysis import provenance
-    from knockout.analysis.report import write_report
+    from knockout.analysis import history
+    from knockout.analysis.report.write import write_report
 
     written = write_report(folder)
-    late = provenance.exploratory(written.results)
+    late = history.exploratory(written.results)
     print_verdicts(written.comparison, written.results.design["described"], late)
     for line in written.answer:
         out.print(escape(line))
@@ -432,7 +432,7 @@ def _stop(folder: Path, design: "Mapping[str, Any]") -> "Stop | None":
     """What is decided in a study with `seeds = "anytime"`."""
     if not design["now"].get("anytime"):
         return None
-    from knockout.analysis.load import load
+    from knockout.analysis.results import load
     from knockout.analysis.stopping import look
 
     return look(load(folder))

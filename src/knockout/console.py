@@ -13,7 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from knockout.analysis.comparison import Comparison
+    from knockout.analysis.inference.comparison import Comparison
     from knockout.data.describe import Facts
     from knockout.job import DataRef
     from knockout.study import Study
@@ -32,29 +32,29 @@ UNKNOWN_SHARE = 0.2
 
 def print_verdicts(comparison: "Comparison", described: "Mapping[str, Any]", late: "Mapping[str, str]") -> None:
     """The verdict table. `described`: what each variant changes; `late`: why some are exploratory."""
-    from knockout.analysis import wording
+    from knockout.analysis.report import sentences
 
     metric = comparison.metric
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("variant", overflow="fold")
     if described:
         table.add_column("changes", overflow="fold")
-    level = wording.header(metric).replace(",", "")
+    level = sentences.header(metric).replace(",", "")
     for column in ("pairs", "failed runs", f"{level[:1].lower()}{level[1:]}", "difference [95 % t]", "p (Holm)"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for c in comparison.contrasts:
         marks = [c.label, *(["exploratory"] if c.variant in late else [])]
         marks += ["normal theory only"] if c.normal_theory_only else []
-        estimate = wording.signed(c.estimate.difference, metric.digits) if c.estimate else wording.DASH
+        estimate = sentences.signed(c.estimate.difference, metric.digits) if c.estimate else sentences.DASH
         cells = (
             c.variant,
-            *([wording.change(described, c.variant)] if described else []),
+            *([sentences.change(described, c.variant)] if described else []),
             f"{c.n_pairs}/{c.n_planned}",
             f"{c.arm.failures} of {c.arm.runs}",
-            wording.level(c.arm, metric.digits),
-            f"{estimate} {wording.interval(c.estimate, metric.digits)}",
-            wording.p_text(c.p_holm),
+            sentences.level(c.arm, metric.digits),
+            f"{estimate} {sentences.interval(c.estimate, metric.digits)}",
+            sentences.p_text(c.p_holm),
             ", ".join(marks),
         )
         table.add_row(*map(escape, cells))
@@ -66,7 +66,7 @@ def print_dead(root: Path, finished: int) -> None:
     """Say how many finished runs did not leave chance level: results too, and ranked as failures."""
     if not finished:
         return
-    from knockout.analysis.load import dead_runs  # pandas: only where there is something to judge
+    from knockout.analysis.results import dead_runs  # pandas: only where there is something to judge
 
     dead = dead_runs(root)
     if dead:

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import pandas as pd
 
 from knockout.analysis import Comparison
-from knockout.analysis.account import account
-from knockout.analysis.judge import Tested
+from knockout.analysis.inference.verdict import Tested
+from knockout.analysis.report.audit_trail import account
 
 Cell = float | int | str | None
 """A value, or a status"""

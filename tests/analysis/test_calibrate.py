@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from analysis import simulations as sim
-from analysis.calibrate import judged, page, read, run, write
-from analysis.cells import Cell, cells
-from analysis.simulations import METRIC, PLAN, SPREAD, Law
+from analysis.calibration import simulate as sim
+from analysis.calibration.__main__ import judged, page, read, run, write
+from analysis.calibration.settings import Cell, cells
+from analysis.calibration.simulate import METRIC, PLAN, SPREAD, Law
 
-from knockout.analysis.judge import Judgement
-from knockout.analysis.pairing import Pair, complete, differences, estimate
+from knockout.analysis.inference.pairs import Pair, complete, differences, estimate
+from knockout.analysis.inference.verdict import Judgement
 
 REPOSITORY = Path(__file__).parents[2]
 COMMITTED = REPOSITORY / "results" / "calibration"
@@ -95,7 +95,7 @@ def test_a_family_judged_without_holm_is_caught(monkeypatch: pytest.MonkeyPatch)
         assert len(p) == k
         return tuple(p)
 
-    monkeypatch.setattr("knockout.analysis.judge.holm", unadjusted)
+    monkeypatch.setattr("knockout.analysis.inference.verdict.holm", unadjusted)
     values = sim.family_error(rng(), 100, law="normal", n=8, k=10)
     assert judged(cell("family/normal/n8/k10"), list(values)).within == "no"
 

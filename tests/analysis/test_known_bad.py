@@ -12,12 +12,12 @@ from scipy import stats
 
 import knockout.analysis
 from knockout.analysis import compare
-from knockout.analysis.account import account
-from knockout.analysis.corrections import benjamini_hochberg, holm
-from knockout.analysis.exact import wilcoxon
-from knockout.analysis.mcnemar import exact_p, mid_p
-from knockout.analysis.pairing import Estimate
-from knockout.analysis.scores import accuracy, macro_f1
+from knockout.analysis.inference.pairs import Estimate
+from knockout.analysis.report.audit_trail import account
+from knockout.analysis.stats.exact import wilcoxon
+from knockout.analysis.stats.mcnemar import exact_p, mid_p
+from knockout.analysis.stats.multiplicity import benjamini_hochberg, holm
+from knockout.analysis.stats.scores import accuracy, macro_f1
 from tests.analysis.frames import BASE, MOVED, sound, strict_json, tidy
 
 KNOWN_BAD = Path(__file__).parents[3] / "shared" / "reference" / "known_bad_inputs.csv"

@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from knockout.analysis.load import load
 from knockout.analysis.publish import publish
+from knockout.analysis.results import load
 from knockout.analysis.stopping import differences, look, sentences
 from knockout.record import replace_json
 from knockout.study import Plan

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from knockout.analysis.load import load
+from knockout.analysis.results import load
 from knockout.ledger import read_design
 from knockout.sweep.snapshot import Epochs, mirror, number_tries, read_state
 

@@ -28,7 +28,7 @@ import pytest
 from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from knockout.analysis.load import ResultsError
+from knockout.analysis.results import ResultsError
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
 from knockout.ledger import read_design, run_config, write_design
 from knockout.record import write_json, write_record

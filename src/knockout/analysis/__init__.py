@@ -3,10 +3,10 @@
 from knockout.analysis import compare
 """
 
-from knockout.analysis.columns import FrameError
-from knockout.analysis.compare import compare
-from knockout.analysis.comparison import Comparison
-from knockout.analysis.contrasts import Contrast
+from knockout.analysis.external.compare import compare
+from knockout.analysis.external.frame import FrameError
+from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.inference.contrasts import Contrast
 from knockout.study import Plan
 
 __all__ = ["Comparison", "Contrast", "FrameError", "Plan", "compare"]

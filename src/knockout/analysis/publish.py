@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from knockout.analysis.load import ResultsError
-from knockout.analysis.report import Report, write_report
+from knockout.analysis.report.write import Report, write_report
+from knockout.analysis.results import ResultsError
 from knockout.analysis.stopping import look
 from knockout.ledger import read_ledger
 from knockout.packed import pack

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from knockout.analysis.anytime import Decisions, decide, fewest_seeds
-from knockout.analysis.judge import ranked_differences
-from knockout.analysis.load import Results
-from knockout.analysis.metric import Metric
-from knockout.analysis.pairing import pair
-from knockout.analysis.provenance import dropped
-from knockout.analysis.secondary import rows_of
+from knockout.analysis.history import dropped
+from knockout.analysis.inference.pairs import pair
+from knockout.analysis.inference.secondary import rows_of
+from knockout.analysis.inference.verdict import ranked_differences
+from knockout.analysis.results import Results
+from knockout.analysis.stats.e_process import Decisions, decide, fewest_seeds
+from knockout.analysis.stats.metric import Metric
 from knockout.study import Plan
 
 NAMES = {"sign": "sign e-process", "t": "t e-process"}

@@ -67,7 +67,7 @@ class Blocks:
         if done == self.complete:
             return ""
         before = self.decided
-        from knockout.analysis.load import load  # pandas, statsmodels: only where there is something to decide
+        from knockout.analysis.results import load  # pandas, statsmodels: only where there is something to decide
         from knockout.analysis.stopping import look
 
         self.complete = done

@@ -1,0 +1,225 @@
+"""Columns: what a tidy frame of runs holds, read strictly. Whatever is not what it seems is refused, with the row."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from knockout.analysis.inference.pairs import Seed
+from knockout.errors import UserError
+from knockout.strict import got_text, nearest
+
+STATUSES = ("finished", "diverged", "dead", "crashed", "out_of_memory", "killed", "timed_out", "missing")
+"""What a status column may say. A run has failed when it diverged or is dead; the last five are missing cells."""
+
+LARGEST = 1e75
+"""Beyond it, the fourth powers of Welch's degrees of freedom overflow."""
+
+
+class FrameError(UserError, ValueError):
+    """A frame cannot be compared as it is; the text names the rows or columns, and the way on."""
+
+
+class Columns:
+    """Which column holds what."""
+
+    def __init__(self, *, variant: str, seed: str, status: str, count: str, correct: str, metric: str) -> None:
+        self.variant, self.seed, self.status = variant, seed, status
+        self.count, self.correct, self.metric = count, correct, metric
+
+    def named(self) -> list[str]:
+        """Optional columns that were given a name of their own: these must be there."""
+        told = {"status": self.status, "count": self.count, "correct": self.correct}
+        return [name for usual, name in told.items() if name != usual]
+
+
+def check_columns(frame: object, columns: Columns, *, factors: Sequence[str], secondary: Sequence[str]) -> None:
+    if not isinstance(frame, pd.DataFrame):
+        raise FrameError(f"a pandas DataFrame is needed, one row per run, got {type(frame).__name__}")
+    for what, given in (("factors", factors), ("secondary", secondary)):
+        if isinstance(given, str):
+            raise FrameError(f'{what} must be a list of columns, got the text "{given}": write ["{given}"]')
+    if not len(frame.columns):
+        raise FrameError("the frame has no columns and no rows: one row per run is needed")
+    odd = [c for c in frame.columns if not isinstance(c, str)]
+    if odd:
+        raise FrameError(f"a column is called {odd[0]!r}; names of columns are text: rename(columns=str) makes them so")
+    there = list(frame.columns)
+    twice = sorted({c for c in there if there.count(c) > 1})
+    if twice:
+        raise FrameError(f"the frame has two columns of one name: {listed(twice)}")
+    needed = [columns.variant, columns.seed, *columns.named(), *factors, *secondary]
+    if columns.correct not in there:
+        needed.append(columns.metric)
+    for name in needed:
+        if name not in there:
+            hint = nearest(name, there)
+            raise FrameError(
+                f'no column "{name}"; the frame has {listed(there)}' + (f'; did you mean "{hint}"?' if hint else "")
+            )
+    if not len(frame):
+        raise FrameError("the frame has no rows: one row per run is needed")
+
+
+def names_of(frame: pd.DataFrame, column: str) -> list[str]:
+    """Names as text. `None` and NaN are no names: as texts they would be."""
+    found = []
+    for i, name in enumerate(frame[column].tolist()):
+        if not isinstance(name, str):
+            if name is None or name is pd.NA or (isinstance(name, float) and math.isnan(name)):
+                raise FrameError(
+                    f'row {i} has no {column}; a variant that is called "NA" or "None" must be read as text'
+                    " (pandas.read_csv with keep_default_na=False)"
+                )
+            raise FrameError(f"row {i}: {column} is {name!r}; names are text: convert the column with astype(str)")
+        if not name.strip():
+            raise FrameError(f"row {i}: {column} is empty")
+        found.append(name)
+    return found
+
+
+def seeds_of(frame: pd.DataFrame, column: str) -> list[Seed]:
+    found: list[Seed] = []
+    for i, value in enumerate(map(_plain, frame[column].tolist())):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
+            raise FrameError(f"row {i}: {column} is {value!r}; a seed is a whole number or a text")
+        found.append(value)
+    if len({type(s) for s in found}) > 1:
+        raise FrameError(f'{column} holds numbers and texts; 7 and "7" would not pair: make them all one')
+    return found
+
+
+def check_once(names: Sequence[str], seeds: Sequence[Seed], columns: Columns) -> None:
+    seen: dict[tuple[str, Seed], int] = {}
+    for i, key in enumerate(zip(names, seeds, strict=True)):
+        if key in seen:
+            raise FrameError(
+                f'rows {seen[key]} and {i} are both {columns.variant} "{key[0]}" with {columns.seed} {key[1]}: a run'
+                " may stand once; if they differ in something else, such as the data set, make it part of the seed"
+            )
+        seen[key] = i
+
+
+def correctness_of(frame: pd.DataFrame, columns: Columns) -> "list[npt.NDArray[np.bool_] | None] | None":
+    """Correctness per example of every run, where the column is there."""
+    if columns.correct not in frame:
+        return None
+    found: list[npt.NDArray[np.bool_] | None] = []
+    sizes: dict[int, int] = {}
+    for i, cell in enumerate(frame[columns.correct].tolist()):
+        if cell is None or cell is pd.NA or (isinstance(cell, float) and math.isnan(cell)):
+            found.append(None)
+            continue
+        try:
+            array = np.asarray(cell)
+        except ValueError:  # lists of different length in one cell
+            array = np.asarray(None)
+        if array.ndim != 1 or not array.size or not (array.dtype == bool or np.isin(array, (0, 1)).all()):
+            raise FrameError(
+                f"row {i}: {columns.correct} must be one array per run with a boolean for each test example, got"
+                f" {got_text(str(cell))}"
+            )
+        sizes.setdefault(array.size, i)
+        found.append(array.astype(bool))
+    if len(sizes) > 1:
+        (a, i), (b, j) = list(sizes.items())[:2]
+        raise FrameError(f"rows {i} and {j} saw different test sets: {a} and {b} examples in {columns.correct}")
+    return found
+
+
+def numbers(frame: pd.DataFrame, column: str) -> list[float]:
+    """A column as floats, NaN where it is empty. Raises `FrameError` where it holds anything else than numbers."""
+    found = []
+    for i, value in enumerate(map(_plain, frame[column].tolist())):
+        if value is None or value is pd.NA:
+            found.append(math.nan)
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            kind = "text" if isinstance(value, str) else type(value).__name__
+            raise FrameError(
+                f"row {i}: {column} is {got_text(value)}, which is {kind}: a column of numbers is needed"
+                " (pandas.to_numeric makes one, and says where it cannot)"
+            )
+        else:
+            found.append(float(value))
+    return found
+
+
+def check_size(values: Sequence[float], states: Sequence[str], column: str) -> None:
+    for i, (value, state) in enumerate(zip(values, states, strict=True)):
+        if state == "finished" and LARGEST < abs(value) < math.inf:
+            raise FrameError(
+                f"row {i}: {column} is {value:g}, too large for its powers: if the run diverged, say so in a"
+                " column of statuses; else use another unit"
+            )
+
+
+def statuses_of(
+    frame: pd.DataFrame, values: Sequence[float], columns: Columns, notes: list[str], metric: str
+) -> list[str]:
+    """Each run's status: as the column says, or as its value says where there is none."""
+    told = columns.status in frame
+    given = frame[columns.status].tolist() if told else ["finished"] * len(values)
+    found, diverged, absent = [], [], []
+    for i, (word, value) in enumerate(zip(given, values, strict=True)):
+        if not isinstance(word, str) or word not in STATUSES:
+            hint = nearest(word, STATUSES) if isinstance(word, str) else ""
+            raise FrameError(
+                f"row {i}: {columns.status} is {got_text(word)}; one of {', '.join(STATUSES)} is needed"
+                + (f'; did you mean "{hint}"?' if hint else "")
+            )
+        if word == "finished" and math.isnan(value) and not told:
+            word = "missing"
+            absent.append(i)
+        elif word == "finished" and not math.isfinite(value):
+            word = "diverged"
+            diverged.append(i)
+        found.append(word)
+    if diverged:
+        what = "no finite number" if told else "infinite"
+        notes.append(f"{metric} is {what} in {_rows(diverged)}: counted as diverged, which is a failure.")
+    if absent:
+        notes.append(
+            f"There is no {metric} in {_rows(absent)} and no column {columns.status}: counted as missing. Whatever"
+            f' diverged must say so in that column ("diverged"), to be counted as a failure.'
+        )
+    return found
+
+
+def texts_of(
+    frame: pd.DataFrame,
+    columns: Columns,
+    arrays: "list[npt.NDArray[np.bool_] | None] | None",
+    states: Sequence[str],
+) -> int | None:
+    """The size of the test set of the runs that finished, where it is known. Raises `FrameError` where it differs."""
+    sizes = {a.size for a in arrays or [] if a is not None}
+    if columns.count in frame:
+        for i, (size, state) in enumerate(zip(numbers(frame, columns.count), states, strict=True)):
+            if math.isnan(size) or state != "finished":
+                continue
+            if not size.is_integer() or size < 1:
+                raise FrameError(f"row {i}: {columns.count} is {size:g}; a number of test examples is needed")
+            sizes.add(int(size))
+    if len(sizes) > 1:
+        raise FrameError(
+            f"runs saw test sets of different size ({listed(sorted(sizes))}): their values cannot be compared"
+        )
+    return sizes.pop() if sizes else None
+
+
+def listed(items: Sequence[object]) -> str:
+    told = [str(i) for i in items[:8]]
+    return ", ".join(told) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
+
+
+def _rows(rows: Sequence[int]) -> str:
+    return f"row{'' if len(rows) == 1 else 's'} {listed(rows)}"
+
+
+def _plain(value: object) -> object:
+    """Columns of Python objects may hold the numbers of numpy."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,384 @@
+"""Runs from elsewhere as one tidy frame: an export of Weights & Biases or MLflow, a spreadsheet, a Parquet file."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import pandas as pd
+
+from knockout.analysis.external.numbers import read_counts, read_values
+from knockout.analysis.external.table import OPTIONS, ImportedError, Sheet, counted, listed, read_sheet, similar, some
+from knockout.job import RECORDED, Status
+from knockout.strict import Fault, got_text, nearest
+
+__all__ = ["OPTIONS", "STATES", "WORDS", "Columns", "Imported", "ImportedError", "read_runs"]
+
+State = Status | Literal["missing"]
+STATES: tuple[State, ...] = (*get_args(Status), "missing")
+
+WORDS: Mapping[str, State] = {
+    # Knockout's own
+    "finished": "finished",
+    "diverged": "diverged",
+    "dead": "diverged",  # a run that learned nothing has failed, as one that diverged has
+    "crashed": "crashed",
+    "out of memory": "out_of_memory",
+    "killed": "killed",
+    "timed out": "timed_out",
+    "missing": "missing",
+    # W&B: Finished, Failed (exit code other than 0), Crashed (no heartbeat), Killed, Running, Pending
+    # (https://docs.wandb.ai/models/runs/run-states). Failed says that the process ended with an error, not that the
+    # loss diverged, so it is a missing cell. Its "preempting" and "preempted" (RunState in
+    # wandb/sdk/launch/sweeps/scheduler.py) are left to the user: such a run may have been resumed.
+    # MLflow: RUNNING, SCHEDULED, FINISHED, FAILED, KILLED (mlflow/entities/run_status.py).
+    "failed": "crashed",
+    "running": "missing",
+    "pending": "missing",
+    "scheduled": "missing",
+    # what people write in spreadsheets
+    "nan": "diverged",
+    "oom": "out_of_memory",
+    "timeout": "timed_out",
+    "error": "crashed",
+    "ok": "finished",
+    "done": "finished",
+    "success": "finished",
+    "completed": "finished",
+}
+"""A word of a status column, without case and with blanks for _ and - -> Knockout's word."""
+
+LIKELY = ("State", "state", "Status", "status")
+"""What a column of statuses is called elsewhere: State by W&B, status by MLflow's search_runs and `mlflow experiments
+csv`, Status by the CSV of its pages ("Start Time,Duration,Run ID,Name,Source Type,Source Name,User,Status,...")."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What the columns are called in the file. `status` and `count` may be empty: no such column is read then."""
+
+    variant: str = "variant"
+    seed: tuple[str, ...] = ("seed",)
+    metric: str = "accuracy"
+    status: str = "status"
+    count: str = "count"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """The runs of a file, and what was decided about them."""
+
+    frame: pd.DataFrame
+    """One row per run, in the file's order, and one run per variant and seed. variant (str), seed (str), value
+    (float64; finite where a run finished, else NaN), status (one of `STATES`), count (Int64: test examples; <NA> where
+    not told), row (the line on which it begins, of which the header is 1; of Parquet the row, from 1)."""
+    notes: tuple[str, ...]
+    """what was decided, in words and with the lines"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """One row, read."""
+
+    row: int
+    key: tuple[str, str]
+    """variant, seed"""
+    word: State | None
+    """of the status column, where there is one"""
+    value: float | None
+    """of the metric's cell"""
+    count: int | None
+
+    @property
+    def state(self) -> State:
+        if self.word not in ("finished", None):
+            return self.word
+        if self.value is None or (self.word is None and math.isnan(self.value)):
+            return "missing"
+        return "finished" if math.isfinite(self.value) else "diverged"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it must not give way to another try: also a finished run without a value, whose NaN may have been
+        written as a blank, and a NaN without a status."""
+        return self.state in RECORDED or self.word == "finished" or (self.word is None and self.value is not None)
+
+
+def read_runs(path: Path, columns: Columns, *, statuses: Mapping[str, str] | None = None) -> Imported:
+    """The runs of a CSV, TSV or Parquet file, one row each.
+
+    Every cell is text first: variants and seeds called NA, None, 007 or =1+1 keep these names, and case. Blanks around
+    a cell are stripped. Several seed columns are joined with " / ": seed and data set together can be what pairs.
+
+    Text files: UTF-8, or UTF-16 with its mark; separated by comma, semicolon or tab, as the header tells. A decimal
+    comma is read in files with semicolons or tabs, if no other value of the metric has a point. Percentages (91.2%,
+    91.2 %) become shares (.912), if all values have the sign. Compressed files, workbooks, JSON and pickles are
+    refused.
+
+    A run's status is the word of its status column (`WORDS`; `statuses` maps further words, or these to others), and
+
+    - finished with a value that is NaN or infinite: it has diverged, which is a failure;
+    - finished without a value: missing;
+    - without a status column: blank and NaN are missing, infinite values are diverged runs, numbers finished ones.
+
+    The value of a run that did not finish is left out: trackers export what was logged last. Tries of a variant and
+    seed that came to no result are left out beside one that did; two that did are a fault. The notes tell all this.
+
+    Raises `ImportedError` with all faults of the file's form, else of its columns, else of the cells, else of runs that
+    stand twice.
+    """
+    wanted = _wanted(columns)
+    sheet = read_sheet(path, [*(name for _, name in wanted), *LIKELY])
+    faults = _column_faults(sheet, wanted)
+    if faults:
+        raise ImportedError(faults)
+    status, count = (_optional(sheet, name) for name in (columns.status, columns.count))
+    names, faults = _names(sheet, "variant", columns.variant.strip())
+    seeds, more = _seeds(sheet, [name.strip() for name in columns.seed])
+    values = read_values(sheet, columns.metric.strip())
+    faults += [*more, *values.faults]
+    words, more, unsaid = _words(sheet, status, statuses or {}, asked=columns.status)
+    counts, fewer = read_counts(sheet, count) if count else ([None] * len(sheet.rows), [])
+    faults += [*more, *fewer]
+    if faults:
+        raise ImportedError(faults)
+    read = [
+        _Run(row=row, key=(variant, seed), word=word, value=value, count=size)
+        for row, variant, seed, word, value, size in zip(
+            sheet.rows, names, seeds, words, values.cells, counts, strict=True
+        )
+    ]
+    runs, tries = _once(sheet, read)
+    blank = [f"{counted(len(sheet.blank), 'line')} of separators only left out ({sheet.places(sheet.blank)})."]
+    notes = [*values.notes, *(blank if sheet.blank else []), *unsaid, *tries]
+    return Imported(frame=_frame(runs), notes=(*notes, *_decisions(sheet, runs, columns.metric.strip())))
+
+
+def _frame(runs: Sequence[_Run]) -> pd.DataFrame:
+    values = [r.value if r.state == "finished" else None for r in runs]
+    return pd.DataFrame(
+        {
+            "variant": pd.Series([r.key[0] for r in runs], dtype="str"),
+            "seed": pd.Series([r.key[1] for r in runs], dtype="str"),
+            "value": pd.Series(values, dtype="float64"),
+            "status": pd.Series([r.state for r in runs], dtype="str"),
+            "count": pd.Series([r.count for r in runs], dtype="Int64"),
+            "row": pd.Series([r.row for r in runs], dtype="int64"),
+        }
+    )
+
+
+# --- Columns ------------------------------------------------------------------------------------------------------
+
+
+def _wanted(columns: Columns) -> list[tuple[str, str]]:
+    """Role and name of every column that is asked for."""
+    if isinstance(columns.seed, str) or not columns.seed:
+        raise ImportedError([Fault(file="seed", got=f"got {columns.seed!r}", allowed="a tuple of names of columns")])
+    found = [("variant", columns.variant), *(("seed", name) for name in columns.seed), ("metric", columns.metric)]
+    found += [(role, name) for role, name in (("status", columns.status), ("count", columns.count)) if name.strip()]
+    found = [(role, name.strip()) for role, name in found]
+    names = [name for _, name in found]
+    twice = [
+        Fault(
+            file=role,
+            got=f'column "{name}" is already named for {found[names.index(name)][0]}',
+            allowed="another column",
+        )
+        for i, (role, name) in enumerate(found)
+        if name in names[:i]
+    ]
+    if twice:
+        raise ImportedError(twice)
+    return found
+
+
+def _optional(sheet: Sheet, name: str) -> str:
+    """The name of a column that need not be there, empty where it is not. (pandas writes its index without a name.)"""
+    return name.strip() if name.strip() in sheet.cells else ""
+
+
+def _column_faults(sheet: Sheet, wanted: Sequence[tuple[str, str]]) -> list[Fault]:
+    faults = []
+    defaults = [("status", Columns().status), ("count", Columns().count)]
+    for role, name in wanted:
+        places = [str(i) for i, other in enumerate(sheet.header, start=1) if other == name]
+        if len(places) > 1:
+            got = f'{len(places)} columns are called "{name}" (columns {", ".join(places)})'
+            faults.append(sheet.fault(role, got, allowed="one; give the others another name in the file"))
+        if not places and (role, name) not in defaults:
+            way = f"{listed(sheet.header)}; name the right one with {OPTIONS[role]}"
+            if len(sheet.header) == 1:
+                way += " (the header is read as one column: a comma, a semicolon or a tab separates columns)"
+            likely = '" or "'.join(similar(name, sheet.header))
+            faults.append(sheet.fault(role, f'no column "{name}"', allowed=way, nearest=likely))
+    if defaults[0] in wanted and defaults[0][1] not in sheet.header:
+        faults += _overlooked(sheet)
+    return faults
+
+
+def _overlooked(sheet: Sheet) -> list[Fault]:
+    """A column that says that runs did not finish, and was not named: the values that crashed runs logged last would
+    be results."""
+    for name in [name for name in LIKELY if name in sheet.cells]:
+        said = [(row, cell) for row, cell in zip(sheet.rows, sheet.cells[name], strict=True)]
+        wrong = [(row, cell) for row, cell in said if WORDS.get(_plain(cell), "finished") != "finished"]
+        if wrong:
+            got = (
+                f'the column "{name}" says "{wrong[0][1]}" ({sheet.places([row for row, _ in wrong])}), and is not read'
+            )
+            way = f'{OPTIONS["status"]} "{name}" to read it, {OPTIONS["status"]} "" to judge all runs by their values'
+            return [sheet.fault("status", got, allowed=way)]
+    return []
+
+
+# --- Cells --------------------------------------------------------------------------------------------------------
+
+
+def _names(sheet: Sheet, role: str, column: str) -> tuple[list[str], list[Fault]]:
+    cells = list(sheet.cells[column])
+    faults = [
+        sheet.fault(f"{sheet.place} {row}", f'{role} ("{column}") is empty', allowed="any text")
+        for row, cell in zip(sheet.rows, cells, strict=True)
+        if not cell
+    ]
+    return cells, some(faults, f"rows without {role}")
+
+
+def _seeds(sheet: Sheet, columns: Sequence[str]) -> tuple[list[str], list[Fault]]:
+    read = [_names(sheet, "seed", name) for name in columns]
+    faults = [fault for _, found in read for fault in found]
+    parts = list(zip(*(cells for cells, _ in read), strict=True))
+    joined = [" / ".join(part) for part in parts]
+    first: dict[str, int] = {}
+    for i, text in enumerate(joined):
+        before = first.setdefault(text, i)
+        if parts[before] != parts[i]:
+            got = (
+                f'the seeds of {sheet.places([sheet.rows[before], sheet.rows[i]])} differ, and joined both are "{text}"'
+            )
+            return joined, [*faults, sheet.fault("seed", got, allowed='names that do not hold "/"')]
+    return joined, faults
+
+
+def _plain(word: str) -> str:
+    return " ".join(re.sub("[_-]", " ", word.casefold()).split())
+
+
+def _words(
+    sheet: Sheet, column: str, statuses: Mapping[str, str], *, asked: str
+) -> tuple[Sequence[State | None], list[Fault], list[str]]:
+    """Knockout's word for each row, `None` without a status column; faults; a note on mapped words that no row says."""
+    option = OPTIONS["status"]
+    faults = [
+        sheet.fault("status", f'"{word}" is mapped to "{to}"', allowed=", ".join(STATES), nearest=nearest(to, STATES))
+        for word, to in statuses.items()
+        if to not in STATES
+    ]
+    if not column:
+        if statuses:
+            got = f'words are mapped ({listed(statuses)}), and there is no column "{asked}"'
+            faults.append(sheet.fault("status", got, allowed=f"a column of statuses, named with {option}"))
+        return [None] * len(sheet.rows), faults, []
+    known = {**WORDS, **{_plain(word): state for word, to in statuses.items() for state in STATES if state == to}}
+    cells = [_plain(cell) for cell in sheet.cells[column]]
+    unknown: dict[str, list[int]] = {}
+    for row, cell, plain in zip(sheet.rows, sheet.cells[column], cells, strict=True):
+        if plain not in known and plain not in map(_plain, statuses):
+            unknown.setdefault(cell, []).append(row)
+    found = [
+        sheet.fault(
+            "status",
+            f"{got_text(word)} is not known ({sheet.places(rows)})",
+            allowed=f'{", ".join(WORDS)}; or {option} "{word}=missing" says what it is (one of {", ".join(STATES)})',
+            nearest=nearest(_plain(word), WORDS),
+        )
+        for word, rows in unknown.items()
+    ]
+    unsaid = [word for word in statuses if _plain(word) not in cells]
+    notes = [f"No row has the status {listed(unsaid)}, which was mapped."] if unsaid else []
+    return [known.get(cell) for cell in cells], [*faults, *some(found, "words that are not known")], notes
+
+
+# --- Decisions ----------------------------------------------------------------------------------------------------
+
+
+def _once(sheet: Sheet, runs: Sequence[_Run]) -> tuple[list[_Run], list[str]]:
+    """One run per variant and seed, and notes on the tries that are left out."""
+    cells: dict[tuple[str, str], list[_Run]] = {}
+    for run in runs:
+        cells.setdefault(run.key, []).append(run)
+    faults, notes = [], []
+    beside: list[_Run] = []
+    without: list[_Run] = []
+    for (variant, seed), tries in cells.items():
+        ended = [run for run in tries if run.ended]
+        if len(ended) > 1:
+            got = f'{sheet.places([run.row for run in ended])} are all "{variant}" with seed "{seed}", and all ended'
+            way = f"one of them; another column that tells them apart can be part of the seed ({OPTIONS['seed']})"
+            faults.append(sheet.fault("", got, allowed=way))
+        elif ended:
+            beside += [run for run in tries if run is not ended[0]]
+        else:
+            without += tries[:-1]
+    if faults:
+        raise ImportedError(some(faults, "variants with seeds that stand more than once"))
+    for lost, why in (
+        (beside, "that came to no result were left out, beside the one that ended"),
+        (without, "were left out: none came to a result, and the last one in the file stands for them"),
+    ):
+        if lost:
+            of = dict.fromkeys(f'"{run.key[0]}" with seed "{run.key[1]}"' for run in lost)
+            which = next(iter(of)) if len(of) == 1 else f"{len(of)} runs"
+            tried = f"{len(lost)} other {'try' if len(lost) == 1 else 'tries'} of {which} {why}"
+            notes.append(f"{tried} ({sheet.places(sorted(run.row for run in lost))}).")
+    out = {run.row for run in (*beside, *without)}
+    return [run for run in runs if run.row not in out], notes
+
+
+def _decisions(sheet: Sheet, runs: Sequence[_Run], metric: str) -> list[str]:
+    """What was decided that a row does not say itself."""
+    no_number = [r.row for r in runs if r.word == "finished" and r.state == "diverged"]
+    infinite = [r.row for r in runs if r.word is None and r.state == "diverged"]
+    # pandas, and so MLflow's search_runs().to_csv(), writes NaN as an empty cell; W&B writes NaN (wandb/wandb#2202)
+    blank = [r.row for r in runs if r.word == "finished" and r.state == "missing"]
+    untold = [r.row for r in runs if r.word is None and r.state == "missing"]
+    unused = [r.row for r in runs if r.state != "finished" and r.value is not None and math.isfinite(r.value)]
+    found = []
+    for rows, one, many in (
+        (
+            no_number,
+            "run finished with a value that is not a number: it counts as diverged",
+            "runs finished with a value that is not a number: they count as diverged",
+        ),
+        (
+            infinite,
+            f"run has an infinite {metric}: it counts as diverged",
+            f"runs have an infinite {metric}: they count as diverged",
+        ),
+        (
+            blank,
+            f"run finished without {metric}: it counts as missing",
+            f"runs finished without {metric}: they count as missing",
+        ),
+        (
+            untold,
+            f"run has no {metric}, and no column tells its status: it counts as missing",
+            f"runs have no {metric}, and no column tells their status: they count as missing",
+        ),
+        (
+            unused,
+            f"run that did not finish has a value of {metric}, which is not used",
+            f"runs that did not finish have a value of {metric}, which is not used",
+        ),
+    ):
+        if rows:
+            found.append(f"{len(rows):,} {one if len(rows) == 1 else many} ({sheet.places(rows)}).")
+    if blank or untold:
+        found.append(
+            "pandas and MLflow write NaN as a blank, so a run that diverged cannot be told from one without a result:"
+            ' with the status "diverged" it counts as a failure.'
+        )
+    return found

@@ -1,0 +1,1 @@
+"""What people read: sentences, tables, figures, the pages, and the audit trail of every number."""

@@ -1,0 +1,58 @@
+"""The account of an analysis, `analysis.json`: every number with its call, its inputs' hash, its library."""
+
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.stats.trace import sha256_of
+
+LIBRARIES = ("knockout", "numpy", "scipy", "statsmodels", "pandas")
+
+
+def account(comparison: Comparison) -> str:
+    """The text of `analysis.json`, one number or call to a line.
+
+    `numbers`: of what, name, value, and the index of the call. `calls`: the function of Knockout, the library function
+    that does its work with its version, the arguments (large arrays by shape and hash), and the hash of them all.
+    `knockout.analysis.stats.trace.replay` makes a call again.
+    """
+    plan = asdict(comparison.plan)
+    head: dict[str, Any] = {
+        "metric": asdict(comparison.metric),
+        "plan": plan,
+        "plan_sha256": sha256_of(json.loads(json.dumps(plan))),
+        "baseline": comparison.baseline,
+        "seeds": list(comparison.seeds),
+        "libraries": {name: version(name) for name in LIBRARIES},
+        "verdicts": [
+            {"variant": c.variant, "verdict": c.label, "reason": c.reason, "sentence": sentence}
+            for c, sentence in zip(comparison.contrasts, comparison.sentences(), strict=True)
+        ],
+        "notes": list(comparison.notes),
+    }
+    numbers = [{"of": list(n.of), "name": n.name, "value": n.value, "call": n.call} for n in comparison.trace.numbers]
+    calls = [
+        {
+            "call": i,
+            "function": c.function,
+            "made_with": c.made_with,
+            "library": c.library,
+            "inputs_sha256": c.inputs_sha256,
+            "arguments": dict(c.arguments),
+        }
+        for i, c in enumerate(comparison.trace.calls)
+    ]
+    parts = [f"{_json(k)}: {_json(v)}" for k, v in head.items()]
+    parts += [f'"{name}": [\n{_lines(rows)}\n]' for name, rows in (("numbers", numbers), ("calls", calls))]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _lines(rows: list[dict[str, Any]]) -> str:
+    return ",\n".join(_json(row) for row in rows)
+
+
+def _json(value: Any) -> str:
+    # No NaN and no infinity: whoever reads it need not be Python. < is escaped, so that it can stand in a page.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

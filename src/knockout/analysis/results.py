@@ -1,0 +1,396 @@
+"""From a study's folder to tidy frames: one row per planned run, checked before anything is computed (step 1)."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from knockout.analysis.inference.pairs import Seed
+from knockout.analysis.stats.e_process import Process
+from knockout.analysis.stats.metric import Metric, counted, raw, share
+from knockout.analysis.stats.scores import macro_f1
+from knockout.errors import UserError
+from knockout.job import RECORDED
+from knockout.ledger import Ledger, read_design, read_ledger
+from knockout.packed import thin
+from knockout.record import Record
+from knockout.strict import StudyError, build
+from knockout.study import Plan
+
+
+class ResultsError(UserError, ValueError):
+    """What is on disk cannot be analysed as it is; the text names the folders."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """A study's results as they stand."""
+
+    root: Path
+    design: Mapping[str, Any]
+    plan: Plan
+    runs: pd.DataFrame
+    """One row per planned run, in the design's order, those of placebos among them. run_id, variant, seed, stream (what
+    it was trained with: the seed, and of a placebo another), status (with `missing`), dead, failed;
+    test_correct, test_count, test_accuracy (0 to 1), test_loss (nats), the same for validation; test_macro_f1 (0 to 1,
+    over the classes of the test labels); final_loss (nats, mean over the last 5 % of steps), steps, parameters,
+    predictions_sha256, reason, folder; value: what the plan's metric is read from."""
+    costs: pd.DataFrame
+    """One row per planned run: everything of its record that a rerun need not repeat, and its attempts."""
+    curves: Mapping[str, pd.DataFrame]
+    """run id -> step, loss (nats), learning_rate, grad_norm"""
+    epochs: Mapping[str, pd.DataFrame]
+    """run id -> epoch, step, loss (nats), correct, count of the validation split"""
+    metric: Metric
+    """the plan's"""
+    correctness: Mapping[tuple[str, Seed], NDArray[np.bool_]]
+    """(variant, seed) -> for each test example whether it was predicted rightly, of runs that kept predictions"""
+    damaged: tuple[str, ...]
+    others: int
+    """records in the folder that are not of this design"""
+    notes: tuple[str, ...]
+    """what could not be checked or computed, in words"""
+
+    @property
+    def baseline(self) -> str:
+        return str(self.design["baseline"])
+
+    @property
+    def variants(self) -> list[str]:
+        """Without the baseline, in the study's order."""
+        return [str(v) for v in self.design["now"]["variants"]]
+
+    @property
+    def placebos(self) -> list[str]:
+        """The arms that are the baseline on other streams: in `runs`, and no variants."""
+        return [str(p) for p in self.design["now"].get("placebos", [])]
+
+    @property
+    def seeds(self) -> list[int]:
+        """All that are planned; with `anytime` not all of them need be run."""
+        return [int(s) for s in self.design["now"]["seeds"]]
+
+    @property
+    def anytime(self) -> Process | None:
+        """The e-process that ends a study with `seeds = "anytime"`; `None` where all seeds are run."""
+        told: Mapping[str, Process] | None = self.design["now"].get("anytime")
+        return told["process"] if told else None
+
+    @property
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """variant -> factor -> its level, where it differs from the baseline's."""
+        described = self.design["described"]
+        return {v: {k: b for k, (_, b) in described.get(v, {}).get("changes", {}).items()} for v in self.variants}
+
+    @property
+    def secondary(self) -> dict[str, Metric]:
+        """The plan's secondary metrics that its runs have, as column of `runs` -> metric."""
+        names = [n for n in self.plan.secondary if n != self.plan.metric]
+        columns = {n: COLUMNS[n] for n in names}
+        return {c: _metric(n, self.plan, self.runs) for n, c in columns.items() if self.runs[c].notna().any()}
+
+    @property
+    def complete_seeds(self) -> list[int]:
+        """In order from the first seed, those of which the baseline and every variant came to a result.
+
+        The seeds that count with `anytime`: what lies beyond a gap does not, since when a run ends, or whether it ends,
+        may depend on what it comes to. Placebos are not asked.
+        """
+        arms = self.runs[self.runs["variant"].isin([self.baseline, *self.variants])]
+        wanting = set(arms[~arms["status"].isin(RECORDED)]["seed"])
+        return list(takewhile(lambda seed: seed not in wanting, self.seeds))
+
+
+COLUMNS = {"accuracy": "test_correct", "macro_f1": "test_macro_f1", "log_loss": "test_loss"}
+"""The column of `Results.runs` that a metric is read from."""
+
+
+def _metric(name: str, plan: Plan, runs: pd.DataFrame) -> Metric:
+    if name == "accuracy":
+        sizes = runs["test_count"].dropna()
+        return counted(name, texts=int(sizes.iloc[0]) if len(sizes) else 1)
+    if name == "macro_f1":
+        return share(name)
+    return raw(name, better="lower", margin=plan.margin if plan.metric == name else 0.01, unit="nats")
+
+
+def load(root: Path, *, design: Mapping[str, Any] | None = None) -> Results:
+    """Read and check a study's folder; `design`: the study as it would be laid down there, instead of what was.
+
+    Raises `ResultsError` when there is no design, when a run is recorded twice, or when records contradict each other
+    or themselves: test sets that differ, counts that are not those of the predictions.
+    """
+    try:
+        design = read_design(root) if design is None else design
+    except ValueError as error:
+        raise ResultsError(f"{root / 'design.json'}: not readable ({error})") from error
+    if design is None:
+        raise ResultsError(f"{root}: no design.json, so no study was ever started here")
+    plan, faults = build(Plan, design["now"]["plan"], str(root / "design.json"), "now.plan")
+    if faults:
+        raise StudyError(faults)
+    ledger = read_ledger(root)
+    _check_once(root, ledger, design)
+    planned = [(str(r["id"]), str(r["variant"]), int(r["seed"])) for r in design["runs"]]
+    streams = {str(r["id"]): int(r.get("stream", r["seed"])) for r in design["runs"]}
+    records = {i: ledger.records[i] for i, _, _ in planned if i in ledger.records}
+    for run_id, stream in streams.items():
+        if run_id in records and records[run_id].config["seed"] != stream:
+            folder = records[run_id].folder
+            raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {stream}")
+    classes = len(design["data"].get("classes", []))
+    told = {i: _predictions(record, classes) for i, record in records.items()}
+    _check_test_sets(records, told, design)
+    splits = design["data"].get("splits", {})
+    labels = {name: [int(c) for c in split["labels"]] for name, split in splits.items()}
+    if "test" not in labels and any(p is not None for p in told.values()):
+        first = next(p for p in told.values() if p is not None)
+        labels["test"] = list(first.label_counts)
+    rows, unknown = [], 0
+    for run_id, variant, seed in planned:
+        record = records.get(run_id)
+        row: dict[str, Any] = {"run_id": run_id, "variant": variant, "seed": seed, "stream": streams[run_id]}
+        row |= _attempted(ledger.attempts.get(run_id, ())) if record is None else _result(record, told[run_id])
+        dead = _dead(row, labels, standard_errors=plan.dead_standard_errors)
+        unknown += dead is None
+        row |= {"dead": bool(dead), "failed": bool(dead) or row["status"] == "diverged"}
+        row["reason"] = dead or row["reason"]
+        row["folder"] = _folder(root, record, ledger.attempts.get(run_id, ()))
+        rows.append(row)
+    runs = _frame(rows)
+    metric = _metric(plan.metric, plan, runs)
+    runs["value"] = runs[COLUMNS[plan.metric]]
+    lacking = (runs["status"] == "finished") & runs["value"].isna()
+    if lacking.any():
+        where = root / str(runs.loc[lacking, "folder"].iloc[0])
+        raise ResultsError(f"{where}: finished, and has no {plan.metric} of the test split, which the plan judges by")
+    notes = []
+    if unknown:
+        notes.append(f"{unknown} finished runs could not be checked for being dead: the label counts are not known.")
+    if any(told[i] is None for i, record in records.items() if record.status == "finished"):
+        notes.append("Some finished runs kept no predictions: their counts could not be checked against them.")
+    absent = next((p.absent for p in told.values() if p is not None and p.absent), ())
+    if absent:
+        which = ", ".join(str(design["data"]["classes"][c]) for c in absent)
+        notes.append(f"No test text has the class {which}: macro-F1 is the mean over the classes that are there.")
+    return Results(
+        root=root,
+        design=design,
+        plan=plan,
+        runs=runs,
+        metric=metric,
+        correctness={(variant, seed): p.right for i, variant, seed in planned if (p := told.get(i)) is not None},
+        costs=pd.DataFrame([_costs(*run, ledger) for run in planned], dtype=object),  # counts stay whole beside gaps
+        curves=_curves(records),
+        epochs={i: r.table("epochs").to_pandas() for i, r in records.items() if r.has("epochs")},
+        damaged=ledger.damaged,
+        others=len(set(ledger.records) - {i for i, _, _ in planned}),
+        notes=tuple(notes),
+    )
+
+
+def dead_runs(root: Path) -> list[tuple[str, int]]:
+    """Variant and seed of every finished run that is dead, from its counts alone: for a line while a study goes on.
+
+    Raises `ValueError` where the design is not readable. What `load` checks besides is not checked here.
+    """
+    design = read_design(root)
+    if design is None:
+        return []
+    errors = design["now"]["plan"]["dead_standard_errors"]
+    labels = {name: [int(c) for c in split["labels"]] for name, split in design["data"].get("splits", {}).items()}
+    records = read_ledger(root).records
+    planned = [run for run in design["runs"] if run["id"] in records and records[run["id"]].status == "finished"]
+    rows = [(run, {"status": "finished"} | _metrics(records[run["id"]])) for run in planned]
+    return [(run["variant"], run["seed"]) for run, row in rows if _dead(row, labels, standard_errors=errors)]
+
+
+def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
+    """Curves on one grid: where one is packed and so thinned, all are."""
+    thinned = any(record.packed is not None for record in records.values())
+    tables = {i: record.table("curve") for i, record in records.items() if record.has("curve")}
+    return {
+        i: (thin(table) if thinned and records[i].packed is None else table).to_pandas() for i, table in tables.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Predictions:
+    count: int
+    correct: int
+    label_counts: tuple[int, ...]
+    labels_sha256: str
+    predicted_sha256: str
+    macro_f1: float
+    absent: tuple[int, ...]
+    """classes that no test label has"""
+    right: NDArray[np.bool_]
+
+
+def _predictions(record: Record, classes: int) -> _Predictions | None:
+    if not record.has("predictions"):
+        return None
+    table = record.table("predictions")
+    label, predicted = (table[name].to_numpy().astype("<i4") for name in ("label", "predicted"))
+    score = macro_f1(label, predicted, classes=max(classes, int(label.max(initial=0)) + 1))
+    return _Predictions(
+        count=len(label),
+        correct=int((label == predicted).sum()),
+        label_counts=tuple(int(c) for c in np.bincount(label)),
+        labels_sha256=hashlib.sha256(label.tobytes()).hexdigest(),
+        predicted_sha256=hashlib.sha256(predicted.tobytes()).hexdigest(),
+        macro_f1=score.value,
+        absent=score.absent,
+        right=label == predicted,
+    )
+
+
+def _check_once(root: Path, ledger: Ledger, design: Mapping[str, Any]) -> None:
+    """No run stands twice: neither in the design, nor as two folders of `runs/`."""
+    for what in ("id", ("variant", "seed")):
+        keys = [run[what] if isinstance(what, str) else tuple(run[k] for k in what) for run in design["runs"]]
+        twice = [key for key, n in Counter(keys).items() if n > 1]
+        if twice:
+            raise ResultsError(f"{root / 'design.json'}: a run is planned twice: {twice[0]}")
+    whole = [p for p in sorted((root / "runs").glob("[!.]*")) if not _is_damaged(p, ledger)]
+    if len(whole) == sum(record.packed is None for record in ledger.records.values()):
+        return
+    ids: dict[str, list[str]] = {}
+    for folder in whole:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        ids.setdefault(str(config["run_id"]), []).append(folder.name)
+    names = next((names for names in ids.values() if len(names) > 1), None)
+    if names is not None:  # else a worker has written a record since the ledger was read
+        raise ResultsError(f"{root / 'runs'}: one run is recorded twice: {', '.join(names)}; move one away")
+
+
+def _is_damaged(folder: Path, ledger: Ledger) -> bool:
+    return any(line.startswith(f"runs/{folder.name}: ") for line in ledger.damaged)
+
+
+def _check_test_sets(
+    records: Mapping[str, Record], told: Mapping[str, _Predictions | None], design: Mapping[str, Any]
+) -> None:
+    """Every finished run has counts that hold, those of its predictions, on the same test set as every other."""
+    finished = [(i, r) for i, r in records.items() if r.status == "finished"]
+    counts: dict[int, Path] = {}
+    vectors: dict[str, Path] = {}
+    for run_id, record in finished:
+        metrics = record.outcome["metrics"]
+        if "test" not in metrics:
+            raise ResultsError(f"{record.folder}: finished, and has no metrics of the test split")
+        for split, values in metrics.items():
+            correct, count = values.get("correct"), values.get("count")
+            whole = all(isinstance(x, int) and not isinstance(x, bool) for x in (correct, count))
+            if not whole or not 0 <= correct <= count or count == 0:
+                got = f"{split}: correct = {correct}, count = {count}"
+                raise ResultsError(f"{record.folder}: {got}; two integers with 0 <= correct <= count are needed")
+        test, seen = metrics["test"], told[run_id]
+        counts.setdefault(test["count"], record.folder)
+        if seen is None:
+            continue
+        if (seen.correct, seen.count) != (test["correct"], test["count"]):
+            raise ResultsError(
+                f"{record.folder}: {test['correct']} of {test['count']} correct on the test split, and its predictions"
+                f" say {seen.correct} of {seen.count}"
+            )
+        vectors.setdefault(seen.labels_sha256, record.folder)
+    for what, found in (("sizes of test set", list(counts.items())), ("test labels", list(vectors.items()))):
+        if len(found) > 1:
+            folders = f"{found[0][1]} and {found[1][1]}"
+            raise ResultsError(f"runs of one study saw different {what}: {folders}; they cannot be compared")
+    planned = design["data"].get("splits", {}).get("test", {}).get("count")
+    if planned is not None and counts and planned not in counts:
+        count, folder = next(iter(counts.items()))
+        raise ResultsError(f"{folder}: a test set of {count} texts, where the study's data have {planned}")
+
+
+def _result(record: Record, told: _Predictions | None) -> dict[str, Any]:
+    outcome = record.outcome
+    row: dict[str, Any] = {"status": record.status, "reason": str(outcome.get("reason", ""))}
+    row |= {name: outcome["costs"].get(name) for name in ("steps", "parameters")}
+    if row["steps"] is None and record.packed is None:
+        row["steps"] = record.table("curve").num_rows
+    if record.status != "finished":
+        return row
+    row |= _metrics(record)
+    row["final_loss"] = record.final_loss()
+    row["predictions_sha256"] = None if told is None else told.predicted_sha256
+    row["test_macro_f1"] = None if told is None else told.macro_f1
+    return row
+
+
+def _metrics(record: Record) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for split in ("test", "validation"):
+        values = record.outcome["metrics"].get(split)
+        if values is not None:
+            row |= {f"{split}_correct": values["correct"], f"{split}_count": values["count"]}
+            row |= {f"{split}_accuracy": values["correct"] / values["count"], f"{split}_loss": values.get("loss")}
+    return row
+
+
+def _attempted(attempts: Sequence[Record]) -> dict[str, Any]:
+    if not attempts:
+        return {"status": "missing", "reason": ""}
+    return {"status": attempts[-1].status, "reason": str(attempts[-1].outcome.get("reason", ""))}
+
+
+def _folder(root: Path, record: Record | None, attempts: Sequence[Record]) -> str:
+    last = record or (attempts[-1] if attempts else None)
+    return "" if last is None else last.folder.relative_to(root).as_posix()
+
+
+def _dead(row: Mapping[str, Any], labels: Mapping[str, Sequence[int]], *, standard_errors: float) -> str | None:
+    """Why a finished run is dead: it learned nothing that the commonest label does not tell. Empty where it is not.
+
+    Judged on the validation split, or on the test split where a run has no validation; `None` where the labels of that
+    split are not known.
+    """
+    if row["status"] != "finished":
+        return ""
+    split = "validation" if "validation_correct" in row else "test"
+    if split not in labels or not sum(labels[split]):
+        return None
+    share = max(labels[split]) / sum(labels[split])
+    bound = share + standard_errors * math.sqrt(share * (1 - share) / row[f"{split}_count"])
+    if row[f"{split}_accuracy"] > bound:
+        return ""
+    return (
+        f"{split} accuracy {row[f'{split}_accuracy']:.2%} is not above {bound:.2%}, the commonest label's {share:.2%}"
+        f" and {standard_errors:g} standard errors"
+    )
+
+
+def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    frame = pd.DataFrame(list(rows))
+    whole = ["steps", "parameters", *(f"{s}_{m}" for s in ("test", "validation") for m in ("correct", "count"))]
+    real = ["final_loss", "test_macro_f1", *(f"{s}_{m}" for s in ("test", "validation") for m in ("accuracy", "loss"))]
+    for name in whole:
+        frame[name] = pd.array([r.get(name) for r in rows], dtype="Int64")
+    for name in real:
+        frame[name] = pd.array([r.get(name) for r in rows], dtype="Float64")
+    if "predictions_sha256" not in frame:
+        frame["predictions_sha256"] = None
+    return frame
+
+
+def _costs(run_id: str, variant: str, seed: int, ledger: Ledger) -> dict[str, Any]:
+    attempts = ledger.attempts.get(run_id, ())
+    record = ledger.records.get(run_id) or (attempts[-1] if attempts else None)
+    row: dict[str, Any] = {"run_id": run_id, "variant": variant, "seed": seed, "attempts": len(attempts)}
+    if record is None:
+        return {**row, "status": "missing"}
+    row |= {"status": record.status, "ended": record.outcome.get("ended"), "threads": record.config.get("threads")}
+    row |= {k: v for k, v in record.outcome["costs"].items() if k not in row}
+    row |= {k: v for k, v in record.outcome["environment"].items() if k not in row}
+    return row

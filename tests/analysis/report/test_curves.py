@@ -1,0 +1,48 @@
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from knockout.analysis.report.curves import loss_curves, summary, validation_curves
+from knockout.analysis.results import load
+from tests.analysis.conftest import STEPS, BuildStudy
+
+
+def test_blocks_are_means_and_runs_meet(build_study: BuildStudy) -> None:
+    results = load(build_study({"baseline": [300, 301, 302], "no_scale": [300, "diverged", 301]}))
+    curves, block = loss_curves(results)
+    assert block == 1
+    first = curves[(curves["variant"] == "baseline") & (curves["seed"] == 0)]
+    assert list(first["x"]) == list(range(1, STEPS + 1))
+    assert list(first["value"]) == pytest.approx(list(results.curves[str(results.runs["run_id"][0])]["loss"]))
+    broken = curves[(curves["variant"] == "no_scale") & (curves["seed"] == 1)]
+    assert set(broken["status"]) == {"diverged"}
+    assert (len(broken), list(broken["value"])[-1]) == (21, 9.0)  # the step that was not finite is left out
+    middle = summary(curves)
+    late = middle[(middle["variant"] == "no_scale") & (middle["x"] == 40)].iloc[0]
+    assert late["n"] == 2
+    assert np.isfinite(curves["value"]).all()
+
+
+def test_a_long_run_is_drawn_in_at_most_a_hundred_points(build_study: BuildStudy) -> None:
+    results = load(build_study({"baseline": [300], "no_scale": ["diverged"]}))
+    long = {
+        run_id: pd.DataFrame({"step": np.arange(1, n + 1), "loss": np.arange(1.0, n + 1)})
+        for run_id, n in zip(results.runs["run_id"], (1003, 500), strict=True)
+    }
+    results = dataclasses.replace(results, curves=long)
+    curves, block = loss_curves(results)
+    assert block == math.ceil(1003 / 100)
+    base = curves[curves["variant"] == "baseline"]
+    assert len(base) <= 100
+    assert list(base["value"][:-1]) == list(base["x"][:-1])  # the mean of a block of a line is its middle
+    other = curves[curves["variant"] == "no_scale"]
+    assert set(other["x"]) <= set(base["x"])
+
+
+def test_validation_is_accuracy_in_points(build_study: BuildStudy) -> None:
+    curves = validation_curves(load(build_study({"baseline": [300, 301], "no_scale": [300, 301]})))
+    assert list(curves["x"].unique()) == [1, 2]
+    assert curves["value"].iloc[0] == 79.5
