@@ -20,6 +20,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from knockout.analysis.inference.family import Family
 from knockout.analysis.inference.pairs import Pair, State, estimate
 from knockout.analysis.inference.verdict import Judgement, judge, paired_t, ranked_differences
 from knockout.analysis.stats.crossed_anova import two_source
@@ -47,8 +48,8 @@ SPREAD = 10.0
 """texts: the sd of paired differences"""
 OWN = SPREAD / math.sqrt(2)
 FAILS = 0.2
-METRIC = counted("accuracy", texts=TEXTS)
-PLAN = replace(Plan(), margin=SPREAD * METRIC.worth)
+METRIC = counted("accuracy", examples=TEXTS)
+PLAN = replace(Plan(), margin=SPREAD * METRIC.scale)
 MOVED = ("better", "worse", "trivial")
 ALIKE = ("equivalent", "trivial")
 
@@ -120,15 +121,22 @@ def _pair(seed: int, variant: int, baseline: int, dead: bool, dead_baseline: boo
         state=state,
         variant=None if dead else variant,
         baseline=None if dead_baseline else baseline,
-        difference=(variant - baseline) * METRIC.worth if state == "complete" else None,
+        difference=(variant - baseline) * METRIC.scale if state == "complete" else None,
         identical=False,
     )
 
 
 def verdicts(paired: Sequence[Sequence[Pair]]) -> list[Judgement]:
     """What the plan says of a study, all of whose contrasts are one family."""
-    names = [f"v{i}" for i in range(len(paired))]
-    return judge(paired, names, metric=METRIC, plan=PLAN, family=len(paired))
+    family = Family(
+        metric=METRIC,
+        plan=PLAN,
+        baseline="baseline",
+        seeds=tuple(p.seed for p in paired[0]),
+        size=len(paired),
+        pairs={f"v{i}": tuple(pairs) for i, pairs in enumerate(paired)},
+    )
+    return list(judge(family).values())
 
 
 def family_error(rng: np.random.Generator, repetitions: int, *, law: Law, n: int, k: int) -> Array:
@@ -160,7 +168,7 @@ def touched(rng: np.random.Generator, repetitions: int, *, n: int, k: int) -> Ar
 def _whole(rng: np.random.Generator, p: Pair) -> Pair:
     assert p.baseline is not None
     value = p.variant if p.variant is not None else p.baseline + round(SPREAD * rng.normal())
-    return replace(p, state="complete", variant=value, difference=(value - p.baseline) * METRIC.worth)
+    return replace(p, state="complete", variant=value, difference=(value - p.baseline) * METRIC.scale)
 
 
 def coverage(rng: np.random.Generator, repetitions: int, *, law: Law, n: int) -> Array:
@@ -169,7 +177,7 @@ def coverage(rng: np.random.Generator, repetitions: int, *, law: Law, n: int) ->
     def once() -> bool:
         own_baseline, own = noise(rng, law, n, 1)
         seeds = TYPICAL + SPREAD * rng.normal(size=n)
-        told = estimate((seeds + own[0]).tolist(), (seeds + own_baseline).tolist(), METRIC.worth, 1)
+        told = estimate((seeds + own[0]).tolist(), (seeds + own_baseline).tolist(), METRIC.scale, 1)
         assert told is not None
         assert told.low is not None
         assert told.high is not None
@@ -310,7 +318,7 @@ def _holds(pairs: Sequence[Pair]) -> bool:
 
 
 def _covers(variant: Sequence[float], baseline: Sequence[float]) -> bool:
-    told = estimate(variant, baseline, METRIC.worth, METRIC.sign)
+    told = estimate(variant, baseline, METRIC.scale, METRIC.sign)
     assert told is not None
     if told.low is None or told.high is None:  # all differences are one number
         return told.difference == 0

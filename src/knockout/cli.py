@@ -144,7 +144,7 @@ def check(
 ) -> None:
     """Say what a study runs, what its seeds can show and what it will cost, before it runs. Writes no results."""
     from knockout.analysis import stopping
-    from knockout.analysis.stats.power import outlook, sentences
+    from knockout.analysis.inference.outlook import outlook, sentences
     from knockout.study import read_study
 
     read = read_study(study)

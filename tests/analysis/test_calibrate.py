@@ -50,7 +50,7 @@ def test_nothing_differs_under_the_null_and_the_margin_is_one_sd(law: Law) -> No
     assert abs(drawn.mean()) < heavy * SPREAD / np.sqrt(2000)  # of 20 contrasts that share a baseline
     assert drawn.std() == pytest.approx(SPREAD, rel=0.15)
     assert all(float(x).is_integer() for x in drawn)
-    assert pytest.approx(SPREAD * METRIC.worth) == PLAN.margin
+    assert pytest.approx(SPREAD * METRIC.scale) == PLAN.margin
 
 
 def test_failures_fall_where_the_law_says() -> None:

@@ -3,9 +3,12 @@ import math
 
 import pytest
 
+from knockout.analysis.inference.family import family_of
+from knockout.analysis.inference.pairs import rows_of
+from knockout.analysis.inference.verdict import ranked_differences
 from knockout.analysis.publish import publish
 from knockout.analysis.results import load
-from knockout.analysis.stopping import differences, look, sentences
+from knockout.analysis.stopping import look, sentences
 from knockout.record import replace_json
 from knockout.study import Plan
 from tests.analysis.conftest import BuildStudy
@@ -56,9 +59,16 @@ def test_fixed_seeds_are_not_decided_on(build_study: BuildStudy) -> None:
 
 def test_failures_are_infinite_and_two_of_them_are_a_tie(build_study: BuildStudy) -> None:
     correct = {"baseline": [300, "dead", "diverged", 301], "heads_1": ["diverged", 280, "dead", 303]}
-    told = load(build_study(correct))
-    found = differences(told.runs, "heads_1", baseline="baseline", seeds=[0, 1, 2, 3], metric=told.metric)
-    assert found == [-math.inf, math.inf, 0.0, 2.0]
+    results = load(build_study(correct))
+    family = family_of(
+        rows_of(results.runs),
+        metric=results.metric,
+        plan=results.plan,
+        baseline="baseline",
+        variants=["heads_1"],
+        seeds=[0, 1, 2, 3],
+    )
+    assert ranked_differences(family.pairs["heads_1"], family.metric) == [-math.inf, math.inf, 0.0, 2.0]
 
 
 def test_a_decided_study_is_whole_and_is_published(build_study: BuildStudy) -> None:
@@ -66,7 +76,7 @@ def test_a_decided_study_is_whole_and_is_published(build_study: BuildStudy) -> N
     publish(root, target=root.parent / "published")
     stop = look(load(root.parent / "published"))
     assert stop is not None
-    assert stop.decisions.decided_at == 7
+    assert stop.outcome.decided_at == 7
     assert stop.needless == tuple(range(8, 40))
 
 

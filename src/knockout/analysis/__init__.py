@@ -5,8 +5,8 @@ from knockout.analysis import compare
 
 from knockout.analysis.external.compare import compare
 from knockout.analysis.external.frame import FrameError
-from knockout.analysis.inference.comparison import Comparison
-from knockout.analysis.inference.contrasts import Contrast
+from knockout.analysis.report.printed import Comparison, Contrast
+from knockout.analysis.stats.trace import replay
 from knockout.study import Plan
 
-__all__ = ["Comparison", "Contrast", "FrameError", "Plan", "compare"]
+__all__ = ["Comparison", "Contrast", "FrameError", "Plan", "compare", "replay"]

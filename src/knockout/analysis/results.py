@@ -117,7 +117,7 @@ COLUMNS = {"accuracy": "test_correct", "macro_f1": "test_macro_f1", "log_loss": 
 def _metric(name: str, plan: Plan, runs: pd.DataFrame) -> Metric:
     if name == "accuracy":
         sizes = runs["test_count"].dropna()
-        return counted(name, texts=int(sizes.iloc[0]) if len(sizes) else 1)
+        return counted(name, examples=int(sizes.iloc[0]) if len(sizes) else 1)
     if name == "macro_f1":
         return share(name)
     return raw(name, better="lower", margin=plan.margin if plan.metric == name else 0.01, unit="nats")

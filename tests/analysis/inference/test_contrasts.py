@@ -13,6 +13,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from knockout.analysis.inference.contrasts import Contrast, contrasts
+from knockout.analysis.inference.family import family_of
+from knockout.analysis.inference.pairs import rows_of
 from knockout.analysis.stats.metric import counted
 from knockout.analysis.stats.multiplicity import benjamini_hochberg, holm
 from knockout.study import Plan
@@ -21,7 +23,6 @@ Reference = Callable[[str], dict[str, Any]]
 Cell = int | str
 """A count of correct predictions, a status, or "dead"."""
 
-POINTS = counted("accuracy", texts=10_000)
 TOY = "ablation_toy_6seeds_4variants"
 
 
@@ -45,14 +46,23 @@ def frame(correct: Mapping[str, Sequence[Cell]], *, count: int = 10_000) -> pd.D
 def judged(correct: Mapping[str, Sequence[Cell]], *, count: int = 10_000, plan: Plan | None = None) -> list[Contrast]:
     n = len(next(iter(correct.values())))
     variants = [v for v in correct if v != "base"]
-    return contrasts(
-        frame(correct, count=count),
-        metric=counted("accuracy", texts=count),
+    return contrasts_of(frame(correct, count=count), variants, n=n, count=count, plan=plan)
+
+
+def contrasts_of(
+    runs: pd.DataFrame, variants: Sequence[str], *, n: int, count: int = 10_000, plan: Plan | None = None, size: int = 0
+) -> list[Contrast]:
+    rows = rows_of(runs)
+    family = family_of(
+        rows,
+        metric=counted("accuracy", examples=count),
+        plan=plan or Plan(),
         baseline="base",
         variants=variants,
         seeds=range(n),
-        plan=plan or Plan(),
+        size=size,
     )
+    return contrasts(family, rows)
 
 
 def one(variant: Sequence[Cell], base: Sequence[Cell], *, count: int = 10_000, plan: Plan | None = None) -> Contrast:
@@ -73,9 +83,9 @@ def test_the_toy_agrees_with_r(reference: Reference) -> None:
         assert c.estimate.t == close(f"{c.variant}_t")
         assert c.p == close(f"{c.variant}_p")
         assert c.p_sign_flip == close(f"{c.variant}_signflip_mean")
-        assert c.companions.wilcoxon is not None
-        assert c.companions.wilcoxon.p == close(f"{c.variant}_wilcoxon_exact")
-    assert [c.companions.max_t for c in found] == close("maxT_signflip")
+        assert c.sensitivity.wilcoxon is not None
+        assert c.sensitivity.wilcoxon.p == close(f"{c.variant}_wilcoxon_exact")
+    assert [c.sensitivity.max_t for c in found] == close("maxT_signflip")
     assert benjamini_hochberg([c.p for c in found]) == close("bh")
     estimates = [c.estimate for c in found if c.estimate is not None]
     assert [e.d_z for e in estimates] == close("dz")
@@ -85,7 +95,7 @@ def test_the_toy_agrees_with_r(reference: Reference) -> None:
     assert [c.p_holm for c in found] == close("holm")
     assert [c.p_tost for c in found] == close("tost_pm_0.005_max_p")
     assert [c.verdict for c in found] == ["worse", "equivalent", "equivalent", "inconclusive"]
-    assert found[0].companions.disagree == (
+    assert found[0].sensitivity.disagree == (
         "sign-flip",
         "Wilcoxon",
     )  # .03125 * 4 is over alpha: six seeds are too few for an exact test
@@ -136,9 +146,7 @@ def test_a_missing_p_counts_as_one_and_keeps_the_family(reference: Reference) ->
     assert b.p_holm == 1.0
     assert a.p is not None
     assert a.p_holm == pytest.approx(2 * a.p)
-    alone = contrasts(
-        frame(whole), metric=POINTS, baseline="base", variants=["a"], seeds=range(4), plan=Plan(), family=3
-    )[0]
+    alone = contrasts_of(frame(whole), ["a"], n=4, size=3)[0]
     assert alone.family == 3
     assert alone.p_holm == pytest.approx(3 * a.p)
 
@@ -251,20 +259,18 @@ def test_detectable_effect_and_seeds_come_from_the_sd_and_never_from_the_differe
 def test_identical_needs_equal_predictions_in_every_pair() -> None:
     runs = frame({"base": BASE, "v": BASE})
     runs["predictions_sha256"] = "same"
-    found = contrasts(runs, metric=POINTS, baseline="base", variants=["v"], seeds=range(8), plan=Plan())[0]
+    found = contrasts_of(runs, ["v"], n=8)[0]
     assert found.identical
     assert found.verdict == "equivalent"
     runs.loc[0, "predictions_sha256"] = "other"
-    assert not contrasts(runs, metric=POINTS, baseline="base", variants=["v"], seeds=range(8), plan=Plan())[0].identical
+    assert not contrasts_of(runs, ["v"], n=8)[0].identical
     assert not one(list(BASE), BASE).identical  # unknown is not identical
 
 
 def test_bad_frames_are_refused() -> None:
     runs = frame({"base": [1, 2, 3], "v": [1, 2, 3]})
     with pytest.raises(ValueError, match="run twice: base with seed 0"):
-        contrasts(
-            pd.concat([runs, runs.head(1)]), metric=POINTS, baseline="base", variants=["v"], seeds=range(3), plan=Plan()
-        )
+        rows_of(pd.concat([runs, runs.head(1)]))
 
 
 def test_any_text_is_a_name() -> None:
@@ -328,10 +334,7 @@ def test_the_order_of_rows_is_nothing(both: tuple[list[Cell], list[Cell]], rando
     random.shuffle(order)
     shuffled = runs.iloc[order].reset_index(drop=True)
     n = len(both[0])
-    first, second = (
-        contrasts(r, metric=POINTS, baseline="base", variants=["v"], seeds=range(n), plan=Plan())
-        for r in (runs, shuffled)
-    )
+    first, second = (contrasts_of(r, ["v"], n=n) for r in (runs, shuffled))
     assert [dataclasses.asdict(c) for c in first] == [dataclasses.asdict(c) for c in second]
 
 

@@ -36,7 +36,7 @@ def runs(counts: dict[str, list[int]], failed: tuple[tuple[str, int], ...] = ())
 def compared(frame: pd.DataFrame, *, asked: bool = False, plan: Plan | None = None) -> Comparison:
     return compare_runs(
         frame,
-        metric=counted("accuracy", texts=TEXTS),
+        metric=counted("accuracy", examples=TEXTS),
         baseline="base",
         variants=list(CHANGES),
         seeds=range(N),

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from knockout.analysis import Comparison, Contrast, compare
+from knockout.analysis.inference.family import Family
 from knockout.analysis.inference.pairs import Pair
-from knockout.analysis.inference.verdict import constant_p, constant_tost, judge
+from knockout.analysis.inference.verdict import Judgement, constant_p, constant_tost, judge
 from knockout.analysis.stats.metric import raw
 from knockout.analysis.stats.multiplicity import benjamini_hochberg, holm
 from knockout.study import Plan
@@ -54,7 +55,7 @@ def near(a: float | None, b: float | None, *, tolerance: float = 1e-9) -> bool:
 
 def raw_of(contrast: Contrast) -> dict[str, Any]:
     """Of one contrast what is its own, whatever stands beside it."""
-    beside = contrast.companions
+    beside = contrast.sensitivity
     return {
         "p": contrast.p,
         "p_tost": contrast.p_tost,
@@ -91,7 +92,7 @@ def test_variant_and_baseline_change_places(frame: pd.DataFrame) -> None:
     assert {"better": "worse", "worse": "better"}.get(one.verdict, one.verdict) == other.verdict
     assert other.p_failures == one.p_failures
     assert (other.arm, other.baseline) == (one.baseline, one.arm)
-    flips = (one.companions.sign_flip, other.companions.sign_flip)
+    flips = (one.sensitivity.sign_flip, other.sensitivity.sign_flip)
     assert near(*(None if f is None else f.p for f in flips))
     if one.estimate is None:
         assert other.estimate is None
@@ -118,7 +119,7 @@ def test_a_constant_added_to_all_arms_changes_no_difference(frame: pd.DataFrame,
         assert other.estimate is not None
         assert one.estimate.difference == other.estimate.difference
         assert (one.estimate.low, one.estimate.sd) == (other.estimate.low, other.estimate.sd)
-        assert one.companions.sign_flip == other.companions.sign_flip
+        assert one.sensitivity.sign_flip == other.sensitivity.sign_flip
 
 
 @few
@@ -131,7 +132,7 @@ def test_the_scale_of_a_raw_metric_does_not_matter(frame: pd.DataFrame, exponent
         for name in ("p", "p_holm", "p_tost", "p_tost_holm", "p_sign_flip", "verdict", "label", "test"):
             assert getattr(b, name) == getattr(a, name), name
         for name in ("sign_flip", "sign_flip_holm", "wilcoxon", "wilcoxon_holm", "max_t", "disagree"):
-            assert getattr(b.companions, name) == getattr(a.companions, name), name
+            assert getattr(b.sensitivity, name) == getattr(a.sensitivity, name), name
         if a.estimate is not None and b.estimate is not None:
             for name in ("difference", "low", "high", "sd"):
                 value = getattr(a.estimate, name)
@@ -149,8 +150,8 @@ def test_a_variant_beside_changes_only_what_is_of_the_family(frame: pd.DataFrame
         assert raw_of(other) == raw_of(one)
         for name in ("p_holm", "p_tost_holm", "p_sign_flip_holm"):
             assert getattr(other, name) >= getattr(one, name), name
-        assert other.companions.wilcoxon_holm >= one.companions.wilcoxon_holm
-        alone, joint = one.companions.max_t, other.companions.max_t
+        assert other.sensitivity.wilcoxon_holm >= one.sensitivity.wilcoxon_holm
+        alone, joint = one.sensitivity.max_t, other.sensitivity.max_t
         assert (alone is None) == (joint is None)
         if alone is not None and joint is not None:
             assert joint >= alone
@@ -224,13 +225,20 @@ def p_by_signs(scores: Sequence[float]) -> float:
 score = raw("score", better="higher", margin=0.5)
 
 
+def verdict_of(pairs: Sequence[Pair]) -> Judgement:
+    """The verdict on a family of one."""
+    seeds = tuple(p.seed for p in pairs)
+    family = Family(metric=score, plan=Plan(), baseline="b", seeds=seeds, size=1, pairs={"v": tuple(pairs)})
+    return judge(family)["v"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.one_of(st.integers(-4, 4).map(float), st.sampled_from([-math.inf, math.inf])), min_size=3, max_size=8)
 )
 def test_worst_ranks_are_those_of_all_sign_patterns(differences: list[float]) -> None:
     assume(any(math.isinf(d) for d in differences))
-    found = judge([pairs_of(differences)], ["v"], metric=score, plan=Plan(), family=1)[0]
+    found = verdict_of(pairs_of(differences))
     kept = [d for d in differences if d]
     ranks = stats.rankdata([abs(d) for d in kept])
     signed = [2 * math.copysign(r, d) for r, d in zip(ranks, kept, strict=True)]
@@ -247,7 +255,7 @@ def test_worst_ranks_are_those_of_all_sign_patterns(differences: list[float]) ->
 @pytest.mark.parametrize("n", range(3, 9))
 @pytest.mark.parametrize("difference", [0.0, 0.25, -0.25, 0.75])
 def test_constant_differences_are_those_of_all_sign_patterns(n: int, difference: float) -> None:
-    found = judge([pairs_of([difference] * n)], ["v"], metric=score, plan=Plan(), family=1)[0].tested
+    found = verdict_of(pairs_of([difference] * n)).tested
     assert found.test == "exact (constant difference)"
     assert found.p == constant_p(difference, n) == p_by_signs([difference] * n)
     # Of two one-sided tests the larger p: that of the patterns of signs whose sum is as far inside the nearer bound.
@@ -269,7 +277,7 @@ def test_sign_flips_are_those_of_all_sign_patterns(differences: list[int]) -> No
             for s, d in enumerate(differences)
         ]
     )
-    flip = judged(frame)["v"].companions.sign_flip
+    flip = judged(frame)["v"].sensitivity.sign_flip
     assert flip is not None
     assert flip.p == p_by_signs(differences)
 

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from knockout.analysis.inference.comparison import Comparison, compare_runs
+from knockout.analysis import Comparison
+from knockout.analysis.inference.comparison import compare_runs
+from knockout.analysis.report.printed import printed
 from knockout.analysis.stats.e_process import Process, sign_process
 from knockout.analysis.stats.metric import counted
 from knockout.study import Plan
@@ -22,9 +24,9 @@ def compared(cells: Frame, *, anytime: Process | None = None, placebos: tuple[st
         for s, c in enumerate(own)
         if c is not None
     ]
-    return compare_runs(
+    computed = compare_runs(
         pd.DataFrame(rows).astype({"value": "Int64"}),
-        metric=counted("accuracy", texts=2000),
+        metric=counted("accuracy", examples=2000),
         baseline="base",
         variants=[v for v in cells if v != "base" and v not in placebos],
         seeds=range(len(cells["base"])),
@@ -32,6 +34,7 @@ def compared(cells: Frame, *, anytime: Process | None = None, placebos: tuple[st
         anytime=anytime,
         placebo_arms=placebos,
     )
+    return printed(computed)
 
 
 def test_seven_straight_wins_decide_one_contrast() -> None:
@@ -44,7 +47,7 @@ def test_seven_straight_wins_decide_one_contrast() -> None:
     assert contrast.p == pytest.approx(1 / 26.8, rel=1e-3)  # STATISTICS.md: 7 straight wins give 26.8
     assert seven.sequential is not None
     assert seven.sequential.decided_at == 7
-    assert seven.sequential.decisions[0].e == pytest.approx(sign_process([1] * 7)[-1])
+    assert seven.sequential.decisions["v"].e == pytest.approx(sign_process([1] * 7)[-1])
 
 
 def test_holm_corrects_over_the_contrasts() -> None:

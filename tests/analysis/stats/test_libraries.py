@@ -58,7 +58,7 @@ def test_wilcoxon_is_that_of_scipy_without_ties(n: int, seed: int) -> None:
     assert not found.ties
     assert found.p == pytest.approx(by_scipy.pvalue, rel=1e-12)
     assert min(found.statistic, found.w_minus) == by_scipy.statistic
-    beside = contrast_of(variant, base).companions.wilcoxon
+    beside = contrast_of(variant, base).sensitivity.wilcoxon
     assert beside is not None
     assert beside.p == found.p
 
@@ -66,7 +66,7 @@ def test_wilcoxon_is_that_of_scipy_without_ties(n: int, seed: int) -> None:
 @pytest.mark.parametrize("n", [6, 9, 12])
 def test_the_sign_flip_is_scipys_permutation_test(n: int) -> None:
     variant, base = arms(n, 0)
-    flip = contrast_of(variant, base).companions.sign_flip
+    flip = contrast_of(variant, base).sensitivity.sign_flip
     by_scipy = stats.permutation_test(
         (variant - base,), np.mean, permutation_type="samples", n_resamples=2**n, vectorized=True
     )

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from statsmodels.stats.contingency_tables import mcnemar
 
-from knockout.analysis.stats.mcnemar import SMALLEST, Discordant, exact_p, mid_p, per_seed
+from knockout.analysis.stats.mcnemar import Discordant, exact_p, mid_p, per_seed
+from knockout.analysis.stats.numeric import SMALLEST_BINOMIAL_P
 
 Reference = Callable[[str], dict[str, Any]]
 
@@ -54,7 +55,7 @@ def test_they_agree_with_r_and_with_the_paper(reference: Reference) -> None:
 
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_exact_is_that_of_statsmodels(b: int, c: int) -> None:
-    assert exact_p(b, c) == pytest.approx(max(SMALLEST, float(mcnemar([[0, b], [c, 0]]).pvalue)), rel=1e-9)
+    assert exact_p(b, c) == pytest.approx(max(SMALLEST_BINOMIAL_P, float(mcnemar([[0, b], [c, 0]]).pvalue)), rel=1e-9)
 
 
 @given(st.integers(0, 3000), st.integers(0, 3000))
@@ -68,7 +69,7 @@ def test_order_and_size(b: int, c: int) -> None:
 def test_a_clearer_split_never_raises_mid_p(b: int, c: int) -> None:
     low, high = sorted((b, c))
     if low > 0:
-        assert mid_p(low - 1, high + 1) < mid_p(low, high) or mid_p(low, high) == SMALLEST
+        assert mid_p(low - 1, high + 1) < mid_p(low, high) or mid_p(low, high) == SMALLEST_BINOMIAL_P
 
 
 @pytest.mark.parametrize(("b", "c"), [(12_000, 13_000), (300, 900), (3, 700), (5000, 5000), (0, 830), (12_499, 12_500)])
@@ -83,7 +84,7 @@ def test_large_counts_are_right(b: int, c: int) -> None:
 def test_p_is_never_zero_and_never_too_small(b: int, c: int) -> None:
     exact, mid = exact_fractions(b, c) if b + c < 10**5 else (Fraction(0), Fraction(0))
     for p, true in ((exact_p(b, c), exact), (mid_p(b, c), mid)):
-        assert p == SMALLEST == 1e-250
+        assert p == SMALLEST_BINOMIAL_P == 1e-250
         assert true <= Fraction(p)
 
 

@@ -1,4 +1,3 @@
-import math
 from typing import Any
 
 import numpy as np
@@ -6,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knockout.analysis.stats.scores import MacroF1, accuracy, log_loss, macro_f1
+from knockout.analysis.stats.scores import MacroF1, macro_f1
 
 PAIRS = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 6)), min_size=1, max_size=30)
 
@@ -46,7 +45,6 @@ def test_neither_order_nor_names_of_classes_matter(pairs: list[tuple[int, int]],
     random.shuffle(pairs)
     shuffled = [p[0] for p in pairs], [p[1] for p in pairs]
     assert macro_f1(*shuffled, classes=5) == found
-    assert accuracy(*shuffled) == accuracy(label, predicted)
     renamed = [4 - y for y in label], [4 - z for z in predicted]
     assert macro_f1(*renamed, classes=5).value == pytest.approx(found.value, rel=1e-12)
 
@@ -69,23 +67,14 @@ def test_predicting_a_class_without_labels_is_a_miss_of_the_true_class(stray: in
     found = macro_f1([0, 0, 1, 1], [0, stray, 1, 1], classes=3)
     assert found.value == pytest.approx((2 / 3 + 1) / 2)
     assert found.absent == (2,)
-    assert accuracy([0, 0, 1, 1], [0, stray, 1, 1]) == 0.75
 
 
 def test_scores_are_over_all_rows_and_not_a_mean_over_batches() -> None:
     """B112: 9 rows in batches of 4 gave .667 for an accuracy of 8/9."""
     label, predicted = [0, 1, 0, 1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1, 0, 1, 1]
-    assert accuracy(label, predicted) == 8 / 9
     batches = [macro_f1(label[i : i + 4], predicted[i : i + 4], classes=2).value for i in (0, 4, 8)]
     assert sum(batches) / 3 == pytest.approx(2 / 3)
     assert macro_f1(label, predicted, classes=2).value == pytest.approx((8 / 9 + 8 / 9) / 2)
-
-
-@given(PAIRS)
-def test_accuracy_counts(pairs: list[tuple[int, int]]) -> None:
-    found = accuracy([p[0] for p in pairs], [p[1] for p in pairs])
-    assert found == sum(y == z for y, z in pairs) / len(pairs)
-    assert type(found) is float
 
 
 @pytest.mark.parametrize(
@@ -103,8 +92,6 @@ def test_accuracy_counts(pairs: list[tuple[int, int]]) -> None:
 )
 def test_what_is_not_classes_in_pairs_is_refused(label: Any, predicted: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        accuracy(label, predicted)
-    with pytest.raises(ValueError, match=message):
         macro_f1(label, predicted, classes=2)
 
 
@@ -115,41 +102,3 @@ def test_labels_outside_the_classes_are_refused() -> None:
         macro_f1([0, -1], [0, 1], classes=2)
     with pytest.raises(ValueError, match="classes is how many classes there are, at least 1; got 0"):
         macro_f1([0], [0], classes=0)
-
-
-@given(st.lists(st.floats(-50.0, 0.0), min_size=1, max_size=40), st.randoms(use_true_random=False))
-def test_log_loss_is_the_mean_in_any_order(values: list[float], random: Any) -> None:
-    found = log_loss(values)
-    assert found == pytest.approx(-sum(values) / len(values), rel=1e-12, abs=1e-15)
-    random.shuffle(values)
-    assert log_loss(values) == found
-    assert type(found) is float
-
-
-def test_log_loss_by_hand() -> None:
-    assert log_loss([math.log(0.5), math.log(0.5)]) == pytest.approx(math.log(2))
-    assert log_loss([math.log(0.9), math.log(0.2)]) == pytest.approx(-math.log(0.18) / 2)
-    assert log_loss(np.log(np.array([0.25, 0.5], dtype=np.float32))) == pytest.approx(1.5 * math.log(2), rel=1e-6)
-    assert str(log_loss([0.0, 0.0])) == "0.0"
-
-
-def test_log_loss_of_a_true_label_given_no_chance_is_none() -> None:
-    assert log_loss([-0.1, -math.inf, -0.2]) is None
-
-
-@pytest.mark.parametrize("bad", [math.nan, 0.5, math.inf, 1.0])
-def test_what_is_no_log_probability_is_refused(bad: float) -> None:
-    with pytest.raises(
-        ValueError, match=rf"log_probability\[1\] is {bad}; it must be the log of a probability, at most 0"
-    ):
-        log_loss([-0.1, bad, -math.inf])
-
-
-@pytest.mark.parametrize("values", [[], [[-0.1]]])
-def test_log_loss_of_no_list_is_refused(values: Any) -> None:
-    with pytest.raises(ValueError, match="log_probability must be a list of at least one number, got the shape "):
-        log_loss(values)
-
-
-def test_rounding_above_zero_is_no_fault() -> None:
-    assert log_loss([1e-7, -2e-7]) == pytest.approx(5e-8)

@@ -6,12 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knockout.analysis import Comparison, compare
+from knockout.analysis import Comparison, compare, replay
 from knockout.analysis.inference.aa_test import placebos
 from knockout.analysis.inference.contrasts import contrasts
+from knockout.analysis.inference.family import Family, family_of
+from knockout.analysis.inference.pairs import rows_of
 from knockout.analysis.report.audit_trail import account
+from knockout.analysis.stats.exact import floor
 from knockout.analysis.stats.metric import counted
-from knockout.analysis.stats.trace import Trace, leaves, replay, sha256_of
+from knockout.analysis.stats.multiplicity import holm
+from knockout.analysis.stats.trace import Trace, recording, sha256_of, traced, traced_each
 from knockout.study import Plan
 from tests.analysis.frames import BASE, MOVED, strict_json, tidy
 
@@ -73,7 +77,9 @@ def test_every_call_can_be_made_again(parsed: Mapping[str, Any]) -> None:
         told.setdefault(number["call"], []).append(number["value"])
     assert [c["call"] for c in parsed["calls"]] == list(range(len(parsed["calls"])))
     for call in parsed["calls"]:
-        assert [value for _, value in leaves(replay(call))] == told[call["call"]], call["function"]
+        again = Trace()
+        again.add(("again",), replay, {}, replay(call))
+        assert [n.value for n in again.numbers] == told[call["call"]], call["function"]
         assert call["inputs_sha256"] == sha256_of(call["arguments"])
 
 
@@ -216,6 +222,31 @@ def test_infinities_pass_through_json(parsed: Mapping[str, Any]) -> None:
     assert call["arguments"]["differences"][2] == {"float": "-inf"}
 
 
+def family(runs: pd.DataFrame, variants: list[str]) -> Family:
+    return family_of(
+        rows_of(runs),
+        metric=counted("accuracy", examples=400),
+        plan=Plan(),
+        baseline="base",
+        variants=variants,
+        seeds=range(4),
+    )
+
+
+def test_a_call_is_kept_by_the_innermost_recording_with_its_arguments_by_name() -> None:
+    with recording(Trace()) as outer:
+        with recording(Trace()) as inner:
+            assert traced_each(("x", "p_holm"), ["a", "b"], holm, [0.01, 0.5], k=2) == (0.02, 0.5)
+        assert traced(("y", "floor"), floor, 3) == 0.25
+    assert traced(("z", "floor"), floor, 4) == 0.125  # nothing records here
+    assert [c.arguments for c in inner.calls] == [{"p": [0.01, 0.5], "k": 2}]
+    assert [(n.of, n.name, n.value) for n in inner.numbers] == [
+        (("x", "a"), "p_holm", 0.02),
+        (("x", "b"), "p_holm", 0.5),
+    ]
+    assert [c.arguments for c in outer.calls] == [{"n": 3}]
+
+
 def test_placebos_are_traced_apart() -> None:
     counts = {"base": [320, 331, 318, 322], "p1": [321, 330, 319, 321], "p2": [323, 329, 320, 324]}
     runs = pd.DataFrame(
@@ -225,12 +256,12 @@ def test_placebos_are_traced_apart() -> None:
             for s, c in enumerate(cells)
         ]
     )
-    trace = Trace()
-    given: dict[str, Any] = {"metric": counted("accuracy", texts=400), "baseline": "base", "seeds": range(4)}
-    found = placebos(runs, ["p1", "p2"], plan=Plan(), caller=trace, **given)
+    rows = rows_of(runs)
+    with recording(Trace()) as trace:
+        found = placebos(rows, ["p1", "p2"], family(runs, []))
     assert found is not None
     assert found.rate is None  # under twenty arms
-    alone = contrasts(runs, variants=["p2"], plan=Plan(), **given)[0]
+    alone = contrasts(family(runs, ["p2"]), rows)[0]
     assert found.contrasts[1].p_holm == alone.p_holm == alone.p
     keys = [(*n.of, n.name) for n in trace.numbers]
     assert ("placebo", "p1", "p") in keys
@@ -247,10 +278,8 @@ def test_a_rate_of_twenty_placebos_has_an_interval() -> None:
             for s, c in enumerate(rng.integers(300, 340, 4))
         ]
     )
-    trace = Trace()
-    found = placebos(
-        runs, arms, metric=counted("accuracy", texts=400), baseline="base", seeds=range(4), plan=Plan(), caller=trace
-    )
+    with recording(Trace()) as trace:
+        found = placebos(rows_of(runs), arms, family(runs, []))
     assert found is not None
     assert found.rate is not None
     assert (found.rate.arms, found.rate.found) == (20, found.found)

@@ -24,8 +24,9 @@ from knockout.analysis.external.frame import (
     statuses_of,
     texts_of,
 )
-from knockout.analysis.inference.comparison import Comparison, compare_runs
+from knockout.analysis.inference.comparison import compare_runs
 from knockout.analysis.inference.pairs import Seed
+from knockout.analysis.report.printed import Comparison, printed
 from knockout.analysis.stats.metric import Better, Metric, better_by_name, counted, is_share, raw, share, words_of
 from knockout.strict import build, nearest
 from knockout.study import Plan
@@ -145,7 +146,7 @@ def compare(
     if factors and not found.crossings:
         why = f"{listed(factors)} cross in no full factorial of two levels each: there are no main effects to tell."
         found = replace(found, notes=(*found.notes, why))
-    return found
+    return printed(found)
 
 
 def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None) -> list[str]:
@@ -231,7 +232,7 @@ def _measured(
     if arrays is not None:
         counts = [math.nan if a is None else int(a.sum()) for a in arrays]
         if all(math.isnan(c) == (s != "finished") for c, s in zip(counts, states, strict=True)):
-            return replace(counted(name, texts=texts), better=better), counts
+            return replace(counted(name, examples=texts), better=better), counts
     near = [s * texts for s in shares]
     apart = [abs(x - round(x)) > WHOLE * texts for x, s in zip(near, states, strict=True) if s == "finished"]
     if any(apart):
@@ -240,7 +241,7 @@ def _measured(
             " judged on the values as they stand."
         )
         return share(name, better=better), shares
-    return counted(name, texts=texts), [round(x) if math.isfinite(x) else math.nan for x in near]
+    return counted(name, examples=texts), [round(x) if math.isfinite(x) else math.nan for x in near]
 
 
 def _secondary(

@@ -10,7 +10,7 @@ from pathlib import Path
 from knockout.analysis.external.compare import Unit, compare
 from knockout.analysis.external.frame import FrameError
 from knockout.analysis.external.runs import Columns, read_runs
-from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.report.printed import Comparison
 from knockout.analysis.report.write import write_comparison
 from knockout.analysis.stats.metric import Better
 from knockout.study import Plan, read_plan

@@ -1,24 +1,22 @@
-"""Placebo arms: the baseline once more on other streams, judged like a variant. What they get is what chance gives."""
+"""A/A test: placebo arms are the baseline once more on other streams, judged like a variant. What they get is chance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
 from knockout.analysis.inference.contrasts import Contrast, contrasts
-from knockout.analysis.inference.pairs import Seed
-from knockout.analysis.stats.metric import Metric
-from knockout.analysis.stats.trace import Caller, made_with
-from knockout.study import Plan
+from knockout.analysis.inference.family import Family, family_of
+from knockout.analysis.inference.pairs import Rows
+from knockout.analysis.stats.trace import made_with, traced
 
 RATE_FROM = 20
-"""Arms from which a rate of differences found is told: of fewer, the interval would be wider than any use."""
+"""Arms from which a rate of false differences is reported: of fewer, the interval would be too wide for any use."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """How often placebo arms were found to differ, with a 95 % Wilson interval."""
+    """How often placebo arms came out as different, with a 95 % Wilson interval."""
 
     found: int
     arms: int
@@ -39,47 +37,41 @@ class Placebos:
     @property
     def found(self) -> int:
         """Arms in which a difference was found, where there is none."""
-        return sum(c.verdict in ("better", "worse", "trivial") for c in self.contrasts)
+        return _false_differences(self.contrasts)
 
     @property
     def judged(self) -> int:
-        """Arms that came to be judged: complete ones."""
-        return sum(not c.incomplete and c.verdict != "undecidable by design" for c in self.contrasts)
+        """Arms with a verdict: complete ones."""
+        return _judged(self.contrasts)
 
 
-def placebos(
-    runs: pd.DataFrame,
-    arms: Sequence[str],
-    *,
-    metric: Metric,
-    baseline: str,
-    seeds: Sequence[Seed],
-    plan: Plan,
-    caller: Caller,
-) -> Placebos | None:
-    """Each arm against the baseline, as if it were the only variant; None where there is no arm."""
+def placebos(rows: Rows, arms: Sequence[str], family: Family) -> Placebos | None:
+    """Each arm against the baseline of `family`, as if it were the only variant; None where there is no arm."""
     if not arms:
         return None
-    found = tuple(
-        contrasts(
-            runs,
-            metric=metric,
-            baseline=baseline,
+    made: list[Contrast] = []
+    for arm in arms:
+        alone = family_of(
+            rows,
+            metric=family.metric,
+            plan=family.plan,
+            baseline=family.baseline,
             variants=[arm],
-            seeds=seeds,
-            plan=plan,
+            seeds=family.seeds,
             section="placebo",
-            caller=caller,
-        )[0]
-        for arm in arms
-    )
-    told = Placebos(contrasts=found, rate=None)
-    if told.judged < RATE_FROM:
-        return told
-    return Placebos(
-        contrasts=found,
-        rate=caller.call(("placebo", "rate"), wilson, {"found": told.found, "arms": told.judged}),
-    )
+        )
+        made += contrasts(alone, rows)
+    judged = _judged(made)
+    rate = traced(("placebo", "rate"), wilson, _false_differences(made), judged) if judged >= RATE_FROM else None
+    return Placebos(contrasts=tuple(made), rate=rate)
+
+
+def _false_differences(contrasts: Sequence[Contrast]) -> int:
+    return sum(c.verdict in ("better", "worse", "trivial") for c in contrasts)
+
+
+def _judged(contrasts: Sequence[Contrast]) -> int:
+    return sum(not c.incomplete and c.verdict != "undecidable by design" for c in contrasts)
 
 
 @made_with("statsmodels.stats.proportion.proportion_confint")

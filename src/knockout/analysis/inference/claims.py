@@ -1,5 +1,8 @@
-"""Claims: what a study stated before it ran. On the plan's metric they are read off the verdicts (rule D0), on what
-tells of stability off a test of ratios (rule D1), on failures off the exact paired test."""
+"""Claims: what a study stated before it ran. On the plan's metric they are read off the verdicts, on measures of
+stability off a test of ratios, on failures off the exact paired test.
+
+The rules are in `analysis/RULES.md`, sections "Rule D0" and "Rule D1".
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,12 +12,11 @@ from typing import Any, Literal
 import pandas as pd
 
 from knockout.analysis.inference.contrasts import Contrast
-from knockout.analysis.inference.pairs import Pair, Seed, pair
-from knockout.analysis.inference.secondary import rows_of
+from knockout.analysis.inference.pairs import Pair, Seed, pair, rows_of
 from knockout.analysis.stats.effect_sizes import cliffs_delta
 from knockout.analysis.stats.exact import wilcoxon
 from knockout.analysis.stats.metric import Better, Metric, raw
-from knockout.analysis.stats.trace import Caller, Untraced
+from knockout.analysis.stats.trace import traced
 
 Ruling = Literal["supported", "refuted", "inconclusive"]
 
@@ -32,7 +34,7 @@ RATIOS: Mapping[str, tuple[str, Better]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """One claim, and what became of it."""
+    """One claim with its ruling."""
 
     id: str
     variant: str
@@ -62,14 +64,13 @@ def judge(
     *,
     runs: pd.DataFrame | None = None,
     baseline: str = "baseline",
-    caller: Caller | None = None,
 ) -> list[Judged]:
     """Every claim with its ruling, in the order of the study. Raises `KeyError` for a variant without a contrast.
 
     `runs` (as in `Results`) is needed where a claim is on another metric than the contrasts.
     """
     by_variant = {c.variant: c for c in contrasts}
-    found = []
+    rulings = []
     for claim in claims:
         contrast = by_variant[claim["variant"]]
         if claim["metric"] == FAILURES:
@@ -80,10 +81,8 @@ def judge(
             assert runs is not None
             of = ("claim", str(claim["id"]))
             seeds = [p.seed for p in contrast.pairs]
-            ruling, reason = _rule_ratio(
-                claim, runs, seeds=seeds, baseline=baseline, alpha=contrast.alpha, of=of, caller=caller or Untraced()
-            )
-        found.append(
+            ruling, reason = _rule_ratio(claim, runs, seeds=seeds, baseline=baseline, alpha=contrast.alpha, of=of)
+        rulings.append(
             Judged(
                 id=claim["id"],
                 variant=claim["variant"],
@@ -94,7 +93,7 @@ def judge(
                 reason=reason,
             )
         )
-    return found
+    return rulings
 
 
 def _rule(says: str, contrast: Contrast) -> tuple[Ruling, str]:
@@ -122,16 +121,16 @@ def _rule_failures(says: str, contrast: Contrast) -> tuple[Ruling, str]:
     """More failed runs are worse. "equal" can be refuted, and never shown: no margin of a rate is planned."""
     counts = contrast.counts
     ours, theirs = counts.failed_variant_only, counts.failed_baseline_only
-    told = (
+    words = (
         f"{ours} failures of the variant alone, {theirs} of the baseline alone, exact paired p ="
         f" {contrast.p_failures:.3g}"
     )
     if contrast.incomplete:
-        return "inconclusive", f"{contrast.n_pairs} of {contrast.n_planned} pairs are there; {told}"
+        return "inconclusive", f"{contrast.n_pairs} of {contrast.n_planned} pairs are there; {words}"
     if contrast.p_failures > contrast.alpha:
-        return "inconclusive", told
+        return "inconclusive", words
     seen = "worse" if ours > theirs else "better"
-    return ("supported" if says == seen else "refuted"), told
+    return ("supported" if says == seen else "refuted"), words
 
 
 def _rule_ratio(
@@ -142,7 +141,6 @@ def _rule_ratio(
     baseline: str,
     alpha: float,
     of: Sequence[str],
-    caller: Caller,
 ) -> tuple[Ruling, str]:
     """Rule D1: the exact signed-rank test on log ratios, and |Cliff's delta| of at least .47. Tested alone."""
     column, better = RATIOS[claim["metric"]]
@@ -154,12 +152,12 @@ def _rule_ratio(
     if any(p.state == "missing" for p in pairs):
         return "inconclusive", f"{sum(p.state == 'missing' for p in pairs)} of {len(pairs)} pairs are missing"
     ours, theirs = _oriented(pairs, metric)
-    told = caller.call(of, ratio_test, {"variant": ours, "baseline": theirs, "sign": metric.sign})
-    size = f"geometric mean of the ratio {told.ratio:.3g}, " if told.ratio is not None else ""
-    words = f"{size}exact signed-rank p = {told.p:.3g}, Cliff's delta {told.cliffs_delta:+.2f}"
-    if told.p > alpha or abs(told.cliffs_delta) < LARGE:
+    test = traced(of, ratio_test, ours, theirs, metric.sign)
+    size = f"geometric mean of the ratio {test.ratio:.3g}, " if test.ratio is not None else ""
+    words = f"{size}exact signed-rank p = {test.p:.3g}, Cliff's delta {test.cliffs_delta:+.2f}"
+    if test.p > alpha or abs(test.cliffs_delta) < LARGE:
         return "inconclusive", words
-    seen = "better" if told.cliffs_delta > 0 else "worse"
+    seen = "better" if test.cliffs_delta > 0 else "worse"
     return ("supported" if claim["says"] == seen else "refuted"), words
 
 

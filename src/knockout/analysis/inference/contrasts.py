@@ -1,6 +1,7 @@
-"""Contrasts: each variant against the baseline, paired by seed, judged as one family (steps 2 to 9 and 11 of the plan).
+"""Contrasts: each variant against the baseline, paired by seed, judged as one family.
 
-Intervals are 95 %, unadjusted, and decide nothing: verdicts are read off Holm-adjusted p values.
+Intervals are 95 %, unadjusted, and decide nothing: verdicts are read off Holm-adjusted p values, by the rule in
+`analysis/RULES.md`, section "The verdict".
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from knockout.analysis.inference.family import Family
 from knockout.analysis.inference.leave_one_out import LeftOut, leave_one_out
 from knockout.analysis.inference.pairs import (
     Arm,
     Estimate,
     Pair,
     PairCounts,
-    Row,
+    Rows,
     Seed,
     alive,
     arm,
@@ -24,17 +25,15 @@ from knockout.analysis.inference.pairs import (
     count_pairs,
     differences,
     estimate,
-    pair,
 )
-from knockout.analysis.inference.sensitivity import Companions, companions, own_seed
-from knockout.analysis.inference.verdict import Judgement, Test, judge
+from knockout.analysis.inference.sensitivity import Sensitivity, own_seed, sensitivity
+from knockout.analysis.inference.verdict import Judgement, Test, Verdict, judge
 from knockout.analysis.stats.crossed_anova import TwoSource, crossed_bootstrap, two_source
 from knockout.analysis.stats.exact import discordant, floor, seeds_for_floor
 from knockout.analysis.stats.mcnemar import Discordant, per_seed
 from knockout.analysis.stats.metric import Metric
-from knockout.analysis.stats.power import Needs, Verdict, needs, pairing_pays_above
-from knockout.analysis.stats.trace import Caller, Untraced
-from knockout.study import Plan
+from knockout.analysis.stats.power import Needs, needs, pairing_pays_above
+from knockout.analysis.stats.trace import traced
 
 Correctness = Mapping[tuple[str, Seed], npt.NDArray[np.bool_]]
 """(variant, seed) -> for each test example whether it was predicted rightly, in one order for all"""
@@ -63,7 +62,7 @@ class Contrast:
     """exact paired test on discordant failures"""
     estimate: Estimate | None
     judgement: Judgement
-    companions: Companions
+    sensitivity: Sensitivity
     floor: float
     """the smallest p of an exact test on n_planned pairs"""
     seeds_for_floor: int
@@ -118,11 +117,11 @@ class Contrast:
 
     @property
     def p_sign_flip(self) -> float | None:
-        return None if self.companions.sign_flip is None else self.companions.sign_flip.p
+        return None if self.sensitivity.sign_flip is None else self.sensitivity.sign_flip.p
 
     @property
     def p_sign_flip_holm(self) -> float:
-        return self.companions.sign_flip_holm
+        return self.sensitivity.sign_flip_holm
 
     @property
     def direction(self) -> int:
@@ -141,13 +140,8 @@ class Contrast:
     @property
     def failures(self) -> int:
         """Failed runs of both arms, over the pairs that came to a result."""
-        told = self.counts
-        return told.failed_variant_only + told.failed_baseline_only + 2 * told.failed_both
-
-    def __str__(self) -> str:
-        from knockout.analysis.report.sentences import sentence
-
-        return sentence(self)
+        counts = self.counts
+        return counts.failed_variant_only + counts.failed_baseline_only + 2 * counts.failed_both
 
     @property
     def incomplete(self) -> bool:
@@ -160,108 +154,67 @@ class Contrast:
         return f"{self.verdict} (incomplete: {self.n_pairs} of {self.n_planned})" if self.incomplete else self.verdict
 
 
-def contrasts(
-    runs: pd.DataFrame,
-    *,
-    metric: Metric,
-    baseline: str,
-    variants: Sequence[str],
-    seeds: Sequence[Seed],
-    plan: Plan,
-    family: int | None = None,
-    section: str = "contrast",
-    correctness: Correctness | None = None,
-    caller: Caller | None = None,
-) -> list[Contrast]:
-    """One contrast per variant, in the order given, judged as one family.
+def contrasts(family: Family, rows: Rows, correctness: Correctness | None = None) -> list[Contrast]:
+    """One contrast per pair of arms in `family`, in its order, judged as one family.
 
-    `runs` needs the columns variant, seed, status, failed, value (of the metric), and may have predictions_sha256.
-    `family` is K where it is larger than the number of variants, since a contrast that was dropped still counts.
-    Raises `ValueError` for a duplicate.
+    `rows`: the runs that the pairs were made of, from which come mean and sd of each arm.
     """
-    caller = caller or Untraced()
-    chosen = runs[runs["variant"].isin([baseline, *variants]) & runs["seed"].isin(list(seeds))]
-    twice = chosen[chosen.duplicated(["variant", "seed"])]
-    if len(twice):
-        raise ValueError(f"run twice: {twice['variant'].iloc[0]} with seed {twice['seed'].iloc[0]}")
-    rows: dict[tuple[str, Seed], Row] = {}
-    for record in chosen.to_dict("records"):
-        rows[str(record["variant"]), record["seed"]] = {str(name): value for name, value in record.items()}
-    paired = [
-        tuple(pair(seed, rows.get((v, seed)), rows.get((baseline, seed)), metric) for seed in seeds) for v in variants
-    ]
-    k = max(len(variants), family or 0)
-    common = {"metric": metric, "plan": plan, "family": k, "caller": caller}
-    judged = judge(paired, variants, section=section, **common)  # type: ignore[arg-type]  # by name, as they are above
-    beside = companions(paired, variants, judged, section=section, **common)  # type: ignore[arg-type]
-    strips = leave_one_out(paired, variants, judged, section=section, **common)  # type: ignore[arg-type]
-    arms = {}
-    for v in (baseline, *variants):
-        values, results, failures = alive([rows[v, s] for s in seeds if (v, s) in rows])
-        given = {"values": values, "runs": results, "failures": failures, "worth": metric.worth}
-        arms[v] = caller.call((section, v, "arm"), arm, given)
+    judged = judge(family)
+    other_tests = sensitivity(family, judged)
+    left_out = leave_one_out(family, judged)
+    arms: dict[str, Arm] = {}
+    for name in (family.baseline, *family.names):
+        values, results, failures = alive([rows[name, s] for s in family.seeds if (name, s) in rows])
+        arms[name] = traced((family.section, name, "arm"), arm, values, results, failures, family.metric.scale)
     return [
         _contrast(
-            v,
-            paired[i],
-            arms=(arms[v], arms[baseline]),
-            judgement=judged[i],
-            companion=beside[i],
-            strip=strips[i],
-            examples=_examples(paired[i], v, baseline, correctness),
-            k=k,
-            metric=metric,
-            plan=plan,
-            section=section,
-            caller=caller,
+            name,
+            family,
+            arms=(arms[name], arms[family.baseline]),
+            judgement=judged[name],
+            other_tests=other_tests[name],
+            left_out=left_out[name],
+            examples=_examples(family.pairs[name], name, family.baseline, correctness),
         )
-        for i, v in enumerate(variants)
+        for name in family.names
     ]
 
 
 def _contrast(
     variant: str,
-    pairs: tuple[Pair, ...],
+    family: Family,
     *,
     arms: tuple[Arm, Arm],
     judgement: Judgement,
-    companion: Companions,
-    strip: tuple[LeftOut, ...],
+    other_tests: Sensitivity,
+    left_out: tuple[LeftOut, ...],
     examples: "_Examples | None",
-    k: int,
-    metric: Metric,
-    plan: Plan,
-    section: str,
-    caller: Caller,
 ) -> Contrast:
-    of = (section, variant)
+    metric, plan, pairs, k = family.metric, family.plan, family.pairs[variant], family.size
+    of, n = (family.section, variant), len(family.pairs[variant])
     a, b = complete(pairs)
-    counts = caller.call(of, count_pairs, {"states": [p.state for p in pairs]})
-    estimated = caller.call(
-        of,
-        estimate,
-        {"variant": a, "baseline": b, "worth": metric.worth, "sign": metric.sign},
-    )
-    n = len(pairs)
-    floors = caller.call((*of, "floor"), floor, {"n": n})
-    need = caller.call((*of, "seeds_for_floor"), seeds_for_floor, {"k": k, "alpha": plan.alpha})
+    counts = traced(of, count_pairs, [p.state for p in pairs])
+    estimated = traced(of, estimate, a, b, metric.scale, metric.sign)
+    smallest = traced((*of, "floor"), floor, n)
+    least = traced((*of, "seeds_for_floor"), seeds_for_floor, k, plan.alpha)
     sd = estimated.sd if estimated is not None and estimated.n > 2 else None
-    design = {"n": n, "k": k, "alpha": plan.alpha, "power": plan.power}
-    told = caller.call(of, needs, {"sd": sd, "margin": plan.margin, **design}) if sd and n > 2 else None
+    needed = traced(of, needs, sd, plan.margin, n, k, plan.alpha, plan.power) if sd and n > 2 else None
     recorded = [p for p in pairs if p.state != "missing"]
     whole = [p for p in recorded if p.state == "complete"]
-    two = discordances = None
+    two: TwoSource | None = None
     drawn: tuple[float, ...] = ()
+    mcnemar: tuple[Discordant, ...] = ()
     if examples is not None:
         matrix = examples.variant.astype(np.int8) - examples.baseline.astype(np.int8)
-        two = caller.call((*of, "two_source"), two_source, {"differences": matrix})
-        drawn = caller.call(
-            (*of, "drawn"),
-            bootstrapped,
-            {"differences": matrix, "draws": plan.draws, "seed": own_seed(plan, f"{variant} drawn")},
-        )
-        given = {"variant": examples.variant, "baseline": examples.baseline, "seeds": [p.seed for p in whole]}
-        discordances = caller.call((*of, "mcnemar"), per_seed, given)
+        two = traced((*of, "two_source"), two_source, matrix)
+        drawn = traced((*of, "drawn"), bootstrapped, matrix, plan.draws, own_seed(plan, f"{variant} drawn"))
+        seeds = [p.seed for p in whole]
+        mcnemar = traced((*of, "mcnemar"), per_seed, examples.variant, examples.baseline, seeds=seeds)
+    one_sided = (counts.failed_variant_only, counts.failed_baseline_only)
+    p_failures = traced((*of, "p_failures"), discordant, *one_sided)
+    pays = None
+    if n > 2:
+        pays = traced((*of, "pairing_pays_above"), pairing_pays_above, n, plan.alpha, plan.power)
     return Contrast(
         variant=variant,
         metric=metric,
@@ -273,32 +226,21 @@ def _contrast(
         counts=counts,
         arm=arms[0],
         baseline=arms[1],
-        p_failures=caller.call(
-            (*of, "p_failures"),
-            discordant,
-            {
-                "failed_variant_only": counts.failed_variant_only,
-                "failed_baseline_only": counts.failed_baseline_only,
-            },
-        ),
+        p_failures=p_failures,
         estimate=estimated,
         judgement=judgement,
-        companions=companion,
-        floor=floors,
-        seeds_for_floor=need,
-        normal_theory_only=judgement.tested.test == "t" and n < need,
+        sensitivity=other_tests,
+        floor=smallest,
+        seeds_for_floor=least,
+        normal_theory_only=judgement.tested.test == "t" and n < least,
         identical=bool(recorded) and all(p.identical for p in recorded),
         unchanged=bool(whole) and len(whole) == n and not any(differences(a, b)),
-        needs=told,
-        pairing_pays_above=caller.call(
-            (*of, "pairing_pays_above"), pairing_pays_above, {"n": n, "alpha": plan.alpha, "power": plan.power}
-        )
-        if n > 2
-        else None,
+        needs=needed,
+        pairing_pays_above=pays,
         two_source=two,
         drawn=drawn,
-        mcnemar=discordances or (),
-        left_out=strip,
+        mcnemar=mcnemar,
+        left_out=left_out,
     )
 
 

@@ -1,15 +1,13 @@
-"""Robustness: the whole family judged again with each seed left out, in the other arms as in this one (step 11)."""
+"""Leave-one-out: the whole family judged again without each seed, in the other arms as in this one."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from knockout.analysis.inference.pairs import Pair, Seed, complete, differences
-from knockout.analysis.inference.verdict import Judgement, judge
-from knockout.analysis.stats.metric import Metric
-from knockout.analysis.stats.power import Verdict
-from knockout.analysis.stats.trace import Caller
-from knockout.study import Plan
+from knockout.analysis.inference.family import Family
+from knockout.analysis.inference.pairs import Seed, complete, differences
+from knockout.analysis.inference.verdict import Judgement, Verdict, judge
+from knockout.analysis.stats.trace import traced
 
 LEAST_SEEDS = 4
 """Below it, what is left are two seeds or fewer, from which nothing is inferred."""
@@ -29,50 +27,33 @@ class LeftOut:
     """whether the verdict is another than with all seeds"""
 
 
-def leave_one_out(
-    paired: Sequence[Sequence[Pair]],
-    names: Sequence[str],
-    judged: Sequence[Judgement],
-    *,
-    metric: Metric,
-    plan: Plan,
-    family: int,
-    section: str,
-    caller: Caller,
-) -> list[tuple[LeftOut, ...]]:
-    """For every contrast what it would be without each of its seeds; nothing where there are under four, or where a run
-    of the family is missing: leaving its seed out would then only hide that."""
-    seeds = [p.seed for p in paired[0]] if paired else []
-    if len(seeds) < LEAST_SEEDS or any(p.state == "missing" for pairs in paired for p in pairs):
-        return [() for _ in paired]
-    found: list[list[LeftOut]] = [[] for _ in paired]
-    for i, seed in enumerate(seeds):
-        rest = [[p for j, p in enumerate(pairs) if j != i] for pairs in paired]
-        again = judge(
-            rest,
-            names,
-            metric=metric,
-            plan=plan,
-            family=family,
-            section=f"{section} without seed {seed}",
-            caller=caller,
-        )
-        for k, judgement in enumerate(again):
-            known = differences(*complete(rest[k]))
-            of = (f"{section} without seed {seed}", names[k], "difference")
-            found[k].append(
+def leave_one_out(family: Family, judged: Mapping[str, Judgement]) -> dict[str, tuple[LeftOut, ...]]:
+    """Every contrast without each of its seeds. `judged`: the verdicts with all seeds.
+
+    Empty under four seeds, and where a run of the family is missing: leaving its seed out would only hide that.
+    """
+    missing = any(p.state == "missing" for pairs in family.pairs.values() for p in pairs)
+    if not family.pairs or len(family.seeds) < LEAST_SEEDS or missing:
+        return dict.fromkeys(family.names, ())
+    rows: dict[str, list[LeftOut]] = {name: [] for name in family.names}
+    for seed in family.seeds:
+        rest = family.without(seed)
+        for name, judgement in judge(rest).items():
+            known = differences(*complete(rest.pairs[name]))
+            of = (rest.section, name, "difference")
+            rows[name].append(
                 LeftOut(
                     seed=seed,
-                    difference=caller.call(of, mean, {"differences": known, "worth": metric.worth}) if known else None,
+                    difference=traced(of, mean, known, family.metric.scale) if known else None,
                     p_holm=judgement.p_holm,
                     p_tost_holm=judgement.p_tost_holm,
                     verdict=judgement.verdict,
-                    flips=judgement.verdict != judged[k].verdict,
+                    flips=judgement.verdict != judged[name].verdict,
                 )
             )
-    return [tuple(strip) for strip in found]
+    return {name: tuple(own) for name, own in rows.items()}
 
 
 def mean(differences: Sequence[float], worth: float) -> float:
-    """The mean in the metric's unit, whatever the order. `worth`: of a 1 among the differences, in that unit."""
+    """The mean in the metric's unit, whatever the order. `worth`: the metric's `scale`."""
     return math.fsum(differences) / len(differences) * worth

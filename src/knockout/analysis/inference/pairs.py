@@ -1,7 +1,7 @@
-"""Pairs: a variant's runs beside the baseline's, seed by seed, and the estimates made of them (steps 2 and 3).
+"""Pairs: a variant's runs beside the baseline's, seed by seed, and the estimates made of them.
 
-Values are taken as a metric keeps them and told in its unit: of accuracy whole counts of correct predictions, told in
-points (hundredths).
+Values are taken as a metric stores them and displayed in its unit: of accuracy whole counts of correct predictions,
+displayed in points (hundredths).
 """
 
 import math
@@ -16,6 +16,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from knockout.analysis.stats.effect_sizes import cliffs_delta, win_rate
 from knockout.analysis.stats.metric import Metric
+from knockout.analysis.stats.numeric import ROUNDING
 from knockout.analysis.stats.trace import made_with
 from knockout.job import RECORDED
 
@@ -24,13 +25,13 @@ Seed = int | str
 Row = Mapping[str, Any]
 """One run: status, failed, value, and predictions_sha256 where there is one."""
 
-ROUNDING = 1e-12
-"""Differences of real-valued metrics below this share of the larger value are rounding, and are taken as 0."""
+Rows = Mapping[tuple[str, Seed], Row]
+"""(variant, seed) -> the run"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One seed of a contrast. Values as the metric keeps them, where the run finished; difference in its unit."""
+    """One seed of a contrast. Values as the metric stores them, where the run finished; difference in its unit."""
 
     seed: Seed
     state: State
@@ -39,7 +40,7 @@ class Pair:
     difference: float | None
     """of complete pairs only"""
     identical: bool
-    """whether both runs predicted the same label for every text"""
+    """whether both runs predicted the same label for every test example"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class Estimate:
 
 
 def pair(seed: Seed, variant: Row | None, baseline: Row | None, metric: Metric) -> Pair:
-    """What two runs with one seed say; `None` for a run of which nothing is there."""
+    """The pair of two runs with one seed; `None` for a run without a record."""
     ours, theirs = _result(variant), _result(baseline)
     if ours is None or theirs is None:
         state: State = "missing"
@@ -120,9 +121,27 @@ def pair(seed: Seed, variant: Row | None, baseline: Row | None, metric: Metric) 
         state=state,
         variant=a,
         baseline=b,
-        difference=(a - b) * metric.worth if complete and a is not None and b is not None else None,
+        difference=(a - b) * metric.scale if complete and a is not None and b is not None else None,
         identical=complete and len(hashes) == 2 and isinstance(hashes[0], str) and hashes[0] == hashes[1],
     )
+
+
+def rows_of(runs: pd.DataFrame, column: str = "value") -> Rows:
+    """(variant, seed) -> the run, with the values of `column` as those of the metric.
+
+    A run that did not fail and has no value there is missing: it would be a pair with half its numbers.
+    Raises `ValueError` for a run that stands twice.
+    """
+    twice = runs[runs.duplicated(["variant", "seed"])]
+    if len(twice):
+        raise ValueError(f"run twice: {twice['variant'].iloc[0]} with seed {twice['seed'].iloc[0]}")
+    rows: dict[tuple[str, Seed], Row] = {}
+    for record in runs.assign(value=runs[column]).to_dict("records"):
+        row = {str(k): v for k, v in record.items()}
+        if not row["failed"] and pd.isna(row["value"]):
+            row["status"] = "missing"
+        rows[str(row["variant"]), row["seed"]] = row
+    return rows
 
 
 def _result(run: Row | None) -> Row | None:
@@ -156,17 +175,17 @@ def alive(runs: Sequence[Row]) -> tuple[list[float], int, int]:
 
 @made_with("statsmodels.stats.proportion.proportion_confint")
 def arm(values: Sequence[float], runs: int, failures: int, worth: float) -> Arm:
-    """One variant's runs in sum. `values` of those that did not fail; `worth`: of a 1 among them, in the unit told."""
+    """One variant's runs in sum. `values` of those that did not fail; `worth`: the metric's `scale`."""
     low, high = proportion_confint(failures, runs, method="wilson") if runs else (None, None)
     unit = scale_of(values)
-    told = np.array(values, dtype=float) / unit
+    scaled = np.array(values, dtype=float) / unit
     return Arm(
         runs=runs,
         failures=failures,
         rate_low=None if low is None else float(low),
         rate_high=None if high is None else float(high),
-        mean=float(told.mean()) * unit * worth if told.size else None,
-        sd=float(told.std(ddof=1)) * unit * worth if told.size > 1 else None,
+        mean=float(scaled.mean()) * unit * worth if scaled.size else None,
+        sd=float(scaled.std(ddof=1)) * unit * worth if scaled.size > 1 else None,
     )
 
 
@@ -193,7 +212,10 @@ def differences(variant: Sequence[float], baseline: Sequence[float]) -> list[flo
 def estimate(
     variant: Sequence[float], baseline: Sequence[float], worth: float, sign: int, level: float = 0.95
 ) -> Estimate | None:
-    """The estimate over complete pairs, or `None` where there are none. `sign`: -1 where lower values are better."""
+    """The estimate over complete pairs, or `None` where there are none.
+
+    `worth`: the metric's `scale`. `sign`: -1 where lower values are better.
+    """
     a, b = np.array(variant, dtype=float), np.array(baseline, dtype=float)
     whole = differences(variant, baseline)
     n = len(whole)
@@ -216,7 +238,7 @@ def estimate(
         low, high, t = float(interval.low), float(interval.high), float(result.statistic)
     if n > 2 and spread > 0:
         # From the moments: `ttest_ind` itself warns where one of the arms is constant.
-        told = stats.ttest_ind_from_stats(
+        unpaired = stats.ttest_ind_from_stats(
             (a / apart).mean(),
             sd_a if level_a else 0.0,
             n,
@@ -225,7 +247,7 @@ def estimate(
             n,
             equal_var=False,
         )
-        welch = float(told.pvalue)
+        welch = float(unpaired.pvalue)
     d_z = mean / sd if varies and sd else None
     return Estimate(
         n=n,
@@ -245,7 +267,7 @@ def estimate(
 
 
 def scale_of(values: Sequence[float]) -> float:
-    """1 for values of ordinary size, else a power of two that brings them there, so that squares neither under- nor
+    """1 for values of ordinary size, else a power of two by which to divide them, so that squares neither under- nor
     overflow: tests do not change when data are rescaled."""
     largest = max(map(abs, values), default=0.0)
     return 1.0 if not largest or 1e-60 < largest < 1e60 else math.ldexp(1.0, math.frexp(largest)[1])

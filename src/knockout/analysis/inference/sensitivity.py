@@ -1,18 +1,18 @@
-"""Companions: the same contrasts under other tests, stated beside the planned one; they choose nothing (step 4)."""
+"""Sensitivity analysis: the same contrasts under other tests, stated beside the planned one. They decide nothing."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from knockout.analysis.inference.pairs import Pair, complete, differences
+from knockout.analysis.inference.family import Family
+from knockout.analysis.inference.pairs import complete, differences
 from knockout.analysis.inference.verdict import Judgement, ranked_differences
 from knockout.analysis.stats.exact import SignFlip, Wilcoxon, max_t, sign_flip_real, wilcoxon
-from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.multiplicity import holm
 from knockout.analysis.stats.pitman_morgan import PitmanMorgan, pitman_morgan
-from knockout.analysis.stats.trace import Caller
+from knockout.analysis.stats.trace import traced, traced_each
 from knockout.study import Plan
 
 MAX_T_FROM = 6
@@ -20,11 +20,11 @@ MAX_T_FROM = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Companions:
+class Sensitivity:
     """Other tests of one contrast. None where there is nothing to test; the Holm-adjusted p then counts as 1."""
 
     sign_flip: SignFlip | None
-    """exact over signs of the differences; of ranks where a run failed, as the planned test is"""
+    """exact over signs of the differences; of contrasts without failures"""
     sign_flip_holm: float
     wilcoxon: Wilcoxon | None
     wilcoxon_holm: float
@@ -33,66 +33,50 @@ class Companions:
     stability: PitmanMorgan | None
     """whether variant and baseline spread alike over seeds"""
     disagree: tuple[str, ...]
-    """which of sign-flip, Wilcoxon and max-T say otherwise about p <= alpha where the t test made p"""
+    """which of sign-flip, Wilcoxon and max-T lie on the other side of alpha, where the t test made p"""
 
 
-def companions(
-    paired: Sequence[Sequence[Pair]],
-    names: Sequence[str],
-    judged: Sequence[Judgement],
-    *,
-    metric: Metric,
-    plan: Plan,
-    family: int,
-    section: str,
-    caller: Caller,
-) -> list[Companions]:
-    """The companions of every contrast, in the order given."""
-    flips: list[SignFlip | None] = []
-    ranks: list[Wilcoxon | None] = []
-    spreads: list[PitmanMorgan | None] = []
-    for pairs, name in zip(paired, names, strict=True):
-        of = (section, name)
-        tested = len(pairs) > 2 and all(p.state != "missing" for p in pairs)
-        whole = tested and all(p.state == "complete" for p in pairs)
+def sensitivity(family: Family, judged: Mapping[str, Judgement]) -> dict[str, Sensitivity]:
+    """The other tests of every contrast. `judged`: the verdicts, with which they are compared."""
+    plan, names = family.plan, family.names
+    flips: dict[str, SignFlip | None] = {}
+    ranks: dict[str, Wilcoxon | None] = {}
+    spreads: dict[str, PitmanMorgan | None] = {}
+    for name, pairs in family.pairs.items():
+        of = (family.section, name)
+        whole = len(pairs) > 2 and all(p.state == "complete" for p in pairs)
         a, b = complete(pairs)
-        d = differences(a, b)
-        flips.append(
-            caller.call(
-                (*of, "sign_flip"), flipped, {"differences": d, "draws": plan.draws, "seed": own_seed(plan, name)}
-            )
-            if whole
-            else None
+        flips[name] = ranks[name] = spreads[name] = None
+        if whole:
+            seed = own_seed(plan, name)
+            flips[name] = traced((*of, "sign_flip"), flipped, differences(a, b), plan.draws, seed)
+            ranks[name] = traced((*of, "wilcoxon"), wilcoxon, ranked_differences(pairs, family.metric))
+        if len(a) > 2:
+            spreads[name] = traced((*of, "stability"), pitman_morgan, a, b)
+    flip_p, rank_p = (
+        [None if f is None else f.p for f in flips.values()],
+        [None if w is None else w.p for w in ranks.values()],
+    )
+    flip_holm = traced_each((family.section, "sign_flip_holm"), names, holm, flip_p, family.size)
+    rank_holm = traced_each((family.section, "wilcoxon_holm"), names, holm, rank_p, family.size)
+    joint = _max_t(family)
+    results: dict[str, Sensitivity] = {}
+    for name, p_flip, p_rank in zip(names, flip_holm, rank_holm, strict=True):
+        others = {"sign-flip": p_flip, "Wilcoxon": p_rank, "max-T": joint.get(name)}
+        by_t = judged[name].tested.test == "t"
+        differs = judged[name].p_holm <= plan.alpha
+        results[name] = Sensitivity(
+            sign_flip=flips[name],
+            sign_flip_holm=p_flip,
+            wilcoxon=ranks[name],
+            wilcoxon_holm=p_rank,
+            max_t=joint.get(name),
+            stability=spreads[name],
+            disagree=tuple(
+                test for test, p in others.items() if by_t and p is not None and (p <= plan.alpha) != differs
+            ),
         )
-        ranked = ranked_differences(pairs, metric) if tested else []
-        ranks.append(caller.call((*of, "wilcoxon"), wilcoxon, {"differences": ranked}) if whole else None)
-        spreads.append(
-            caller.call((*of, "stability"), pitman_morgan, {"variant": a, "baseline": b}) if len(a) > 2 else None
-        )
-    flip_p, rank_p = [None if f is None else f.p for f in flips], [None if w is None else w.p for w in ranks]
-    flip_holm = caller.call((section, "sign_flip_holm"), holm, {"p": flip_p, "k": family}, items=names)
-    rank_holm = caller.call((section, "wilcoxon_holm"), holm, {"p": rank_p, "k": family}, items=names)
-    joint = _max_t(paired, names, plan=plan, section=section, caller=caller)
-    found = []
-    for i, (pairs, name) in enumerate(zip(paired, names, strict=True)):
-        p_joint = joint.get(name)
-        against = {"sign-flip": flip_holm[i], "Wilcoxon": rank_holm[i], "max-T": p_joint}
-        by_t = judged[i].tested.test == "t"
-        says = judged[i].p_holm <= plan.alpha
-        found.append(
-            Companions(
-                sign_flip=flips[i],
-                sign_flip_holm=flip_holm[i],
-                wilcoxon=ranks[i],
-                wilcoxon_holm=rank_holm[i],
-                max_t=p_joint,
-                stability=spreads[i],
-                disagree=tuple(
-                    k for k, p in against.items() if by_t and len(pairs) and p is not None and (p <= plan.alpha) != says
-                ),
-            )
-        )
-    return found
+    return results
 
 
 def flipped(differences: Sequence[float], draws: int, seed: Sequence[int]) -> SignFlip:
@@ -105,22 +89,21 @@ def jointly_flipped(differences: Sequence[Sequence[float]], draws: int, seed: Se
     return max_t(np.array(differences, dtype=float), draws=draws, rng=np.random.default_rng(list(seed))).p
 
 
-def _max_t(
-    paired: Sequence[Sequence[Pair]], names: Sequence[str], *, plan: Plan, section: str, caller: Caller
-) -> dict[str, float]:
-    """Each p by name, over the contrasts in which every pair is complete."""
+def _max_t(family: Family) -> dict[str, float]:
+    """p by name, over the contrasts in which every pair is complete."""
     whole = {
         name: differences(*complete(pairs))
-        for pairs, name in zip(paired, names, strict=True)
+        for name, pairs in family.pairs.items()
         if len(pairs) >= MAX_T_FROM and all(p.state == "complete" for p in pairs)
     }
     if not whole:
         return {}
     columns = [list(row) for row in zip(*whole.values(), strict=True)]
-    given = {"differences": columns, "draws": plan.draws, "seed": own_seed(plan, "max_t")}
-    return dict(zip(whole, caller.call((section, "max_t"), jointly_flipped, given, items=list(whole)), strict=True))
+    names, seed = list(whole), own_seed(family.plan, "max_t")
+    p = traced_each((family.section, "max_t"), names, jointly_flipped, columns, family.plan.draws, seed)
+    return dict(zip(names, p, strict=True))
 
 
 def own_seed(plan: Plan, name: str) -> list[int]:
-    """Of the random draws for one contrast: its own, so that adding a variant changes no other's."""
+    """The seed of the random draws for one contrast: its own, so that adding a variant changes no other's."""
     return [plan.random_seed, zlib.crc32(name.encode())]

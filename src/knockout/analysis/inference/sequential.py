@@ -1,16 +1,16 @@
-"""Sequential judging: seeds added until all is decided, by an e-process that may be looked at after each (step 10)."""
+"""Sequential judging: seeds added until all is decided, by an e-process that may be looked at after each seed.
 
-from collections.abc import Sequence
+The rule is in `analysis/RULES.md`, section "The verdict".
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from knockout.analysis.inference.contrasts import Contrast
+from knockout.analysis.inference.family import Family
 from knockout.analysis.inference.pairs import Pair
-from knockout.analysis.inference.verdict import Judgement, Tested, ranked_differences
+from knockout.analysis.inference.verdict import Judgement, Tested, Verdict, ranked_differences
 from knockout.analysis.stats.e_process import Decision, Process, decide
-from knockout.analysis.stats.metric import Metric
-from knockout.analysis.stats.power import Verdict
-from knockout.analysis.stats.trace import Caller
-from knockout.study import Plan
+from knockout.analysis.stats.trace import traced_each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,33 +22,33 @@ class Sequential:
     """complete seeds, in order from the first: those that were looked at"""
     decided_at: int | None
     """the number of seeds at which all contrasts were decided; None where they are not"""
-    decisions: tuple[Decision, ...]
-    """in the order of the contrasts"""
-    judgements: tuple[Judgement, ...]
+    decisions: Mapping[str, Decision]
+    """name of the contrast -> its decision, in the order of the contrasts"""
+    judgements: Mapping[str, Judgement]
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """The contrasts that are not decided."""
+        return tuple(name for name, d in self.decisions.items() if d.rejected_at is None)
 
 
-def sequential(
-    found: Sequence[Contrast], *, process: Process, plan: Plan, metric: Metric, caller: Caller
-) -> Sequential:
-    """Judges contrasts whose seeds were added one by one. Only a difference can be shown, never equivalence.
+def sequential(family: Family, process: Process) -> Sequential:
+    """The decision on contrasts whose seeds were added one by one. Only a difference can be shown, never equivalence.
 
     Looked at are the seeds in order, up to the first at which a contrast has a missing pair.
     """
-    n = min(_whole(c.pairs) for c in found)
-    given = {
-        "differences": [ranked_differences(c.pairs[:n], metric) for c in found],
-        "process": process,
-        "alpha": plan.alpha,
-        "family": found[0].family,
-    }
-    told = caller.call(("sequential", "decision"), decisions, given, items=[c.variant for c in found])
-    reached = [d.rejected_at for d in told]
+    n = min(_complete_from_start(pairs) for pairs in family.pairs.values())
+    looked_at = [ranked_differences(pairs[:n], family.metric) for pairs in family.pairs.values()]
+    alpha = family.plan.alpha
+    made = traced_each(("sequential", "decision"), family.names, decisions, looked_at, process, alpha, family.size)
+    by_name = dict(zip(family.names, made, strict=True))
+    reached = [d.rejected_at for d in made]
     return Sequential(
         process=process,
         n=n,
         decided_at=None if None in reached else max(r for r in reached if r is not None),
-        decisions=told,
-        judgements=tuple(_judged(d, n=n, process=process, alpha=plan.alpha) for d in told),
+        decisions=by_name,
+        judgements={name: _judgement(d, n=n, process=process, alpha=alpha) for name, d in by_name.items()},
     )
 
 
@@ -56,18 +56,18 @@ def decisions(
     differences: Sequence[Sequence[float]], process: Process, alpha: float, family: int
 ) -> tuple[Decision, ...]:
     """`decide` on one sequence of differences per contrast, in the order given."""
-    told = decide({str(i): d for i, d in enumerate(differences)}, process=process, alpha=alpha, family=family)
-    return tuple(told.contrasts.values())
+    by_place = decide({str(i): d for i, d in enumerate(differences)}, process=process, alpha=alpha, family=family)
+    return tuple(by_place.contrasts.values())
 
 
-def _whole(pairs: Sequence[Pair]) -> int:
+def _complete_from_start(pairs: Sequence[Pair]) -> int:
     for i, p in enumerate(pairs):
         if p.state == "missing":
             return i
     return len(pairs)
 
 
-def _judged(decision: Decision, *, n: int, process: Process, alpha: float) -> Judgement:
+def _judgement(decision: Decision, *, n: int, process: Process, alpha: float) -> Judgement:
     verdict: Verdict = "inconclusive"
     looked = f"{n} seed{'' if n == 1 else 's'}"
     reason = f"not decided by the {process} e-process after {looked}; an e-process cannot show equivalence"

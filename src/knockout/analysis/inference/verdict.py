@@ -1,7 +1,7 @@
-"""The verdict rule: the planned test of each contrast, Holm over the family, and the first line of step 7 that applies.
+"""The verdict: the planned test of each contrast, Holm over the family, and the first line of the rule that applies.
 
-Nothing else of an analysis decides anything. What is here is also what `analysis/calibrate.py` simulates, and what is
-run again with each seed left out.
+The rule is in `analysis/RULES.md`, section "The verdict", lines 1 to 7. Nothing else of an analysis decides anything.
+`analysis/calibration` simulates the functions here, and they run again with each seed left out.
 """
 
 import math
@@ -13,18 +13,17 @@ import numpy as np
 from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
+from knockout.analysis.inference.family import Family
 from knockout.analysis.inference.pairs import Pair, complete, differences, scale_of
 from knockout.analysis.stats.exact import floor, rank_sum, worst_rank
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.multiplicity import holm
-from knockout.analysis.stats.power import Verdict
-from knockout.analysis.stats.trace import Caller, Untraced, made_with
+from knockout.analysis.stats.numeric import SMALLEST_P
+from knockout.analysis.stats.trace import made_with, traced, traced_each
 from knockout.study import Plan
 
+Verdict = Literal["better", "worse", "trivial", "equivalent", "inconclusive", "undecidable by design"]
 Test = Literal["t", "worst_rank", "exact (constant difference)", "e-process", "none"]
-
-LEAST = 5e-324
-"""The smallest number above 0. A p that underflows is told as this: no p is ever 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,7 @@ class Tested:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What the plan says of one contrast."""
+    """The verdict on one contrast."""
 
     tested: Tested
     p_holm: float
@@ -52,69 +51,55 @@ class Judgement:
     """which line of the verdict rule applied, in words"""
 
 
-def judge(
-    paired: Sequence[Sequence[Pair]],
-    names: Sequence[str],
-    *,
-    metric: Metric,
-    plan: Plan,
-    family: int,
-    section: str = "contrast",
-    caller: Caller | None = None,
-) -> list[Judgement]:
-    """The verdict of every contrast, in the order given, judged as one family of `family` contrasts.
-
-    `paired`: the pairs of each contrast, one per planned seed. `names` are what the trace calls them.
-    """
-    caller = caller or Untraced()
-    tests = [
-        planned_test(pairs, (section, name), metric=metric, margin=plan.margin, caller=caller)
-        for pairs, name in zip(paired, names, strict=True)
-    ]
-    adjusted = caller.call((section, "p_holm"), holm, {"p": [t.p for t in tests], "k": family}, items=names)
-    tost = caller.call((section, "p_tost_holm"), holm, {"p": [t.p_tost for t in tests], "k": family}, items=names)
-    found = []
-    for i, pairs in enumerate(paired):
+def judge(family: Family) -> dict[str, Judgement]:
+    """Name of each contrast -> its verdict, all judged as one family."""
+    names, plan = family.names, family.plan
+    tests = {
+        name: planned_test(pairs, (family.section, name), metric=family.metric, margin=plan.margin)
+        for name, pairs in family.pairs.items()
+    }
+    raw, equal = [t.p for t in tests.values()], [t.p_tost for t in tests.values()]
+    adjusted = traced_each((family.section, "p_holm"), names, holm, raw, family.size)
+    tost = traced_each((family.section, "p_tost_holm"), names, holm, equal, family.size)
+    verdicts: dict[str, Judgement] = {}
+    for i, (name, tested) in enumerate(tests.items()):
+        pairs = family.pairs[name]
         reaches = True
-        if tests[i].test == "worst_rank":  # could the smallest p of that test have been enough?
-            at_floor = [floor(len(pairs)) if j == i else t.p for j, t in enumerate(tests)]
-            reaches = holm(at_floor, family)[i] <= plan.alpha
+        if tested.test == "worst_rank":  # could the smallest p of that test have been enough?
+            at_floor = [*raw[:i], floor(len(pairs)), *raw[i + 1 :]]
+            reaches = holm(at_floor, family.size)[i] <= plan.alpha
         verdict, reason = _verdict(
-            [p.state for p in pairs], tests[i], adjusted[i], tost[i], reaches=reaches, metric=metric, plan=plan
+            [p.state for p in pairs], tested, adjusted[i], tost[i], reaches=reaches, metric=family.metric, plan=plan
         )
-        found.append(
-            Judgement(tested=tests[i], p_holm=adjusted[i], p_tost_holm=tost[i], verdict=verdict, reason=reason)
+        verdicts[name] = Judgement(
+            tested=tested, p_holm=adjusted[i], p_tost_holm=tost[i], verdict=verdict, reason=reason
         )
-    return found
+    return verdicts
 
 
-def planned_test(
-    pairs: Sequence[Pair], of: Sequence[str], *, metric: Metric, margin: float | None, caller: Caller
-) -> Tested:
+def planned_test(pairs: Sequence[Pair], of: Sequence[str], *, metric: Metric, margin: float | None) -> Tested:
     """The planned test. None at all for two seeds or fewer, or while a pair is missing.
 
-    `margin` in the metric's unit; equivalence is not tested without one.
+    `of`: where its numbers stand in the trace. `margin` in the metric's unit; equivalence is not tested without one.
     """
     if len(pairs) <= 2 or any(p.state == "missing" for p in pairs):
         return Tested()
     if any(p.state != "complete" for p in pairs):
         ranked = ranked_differences(pairs, metric)
-        p = caller.call((*of, "p"), worst_rank, {"differences": ranked})
-        moved = caller.call((*of, "direction"), ranked_direction, {"differences": ranked})
-        return Tested(test="worst_rank", p=p, direction=moved)
+        p = traced((*of, "p"), worst_rank, ranked)
+        return Tested(test="worst_rank", p=p, direction=traced((*of, "direction"), ranked_direction, ranked))
     d = differences(*complete(pairs))
-    direction = caller.call((*of, "direction"), mean_direction, {"differences": d, "sign": metric.sign})
-    bound = None if margin is None else margin / metric.worth
+    direction = traced((*of, "direction"), mean_direction, d, metric.sign)
+    bound = None if margin is None else margin / metric.scale
     p_tost = None
     if len(set(d)) == 1:
-        p = caller.call((*of, "p"), constant_p, {"difference": d[0], "n": len(d)})
+        p = traced((*of, "p"), constant_p, d[0], len(d))
         if bound is not None:
-            given = {"difference": d[0], "n": len(d), "margin": bound}
-            p_tost = caller.call((*of, "p_tost"), constant_tost, given)
+            p_tost = traced((*of, "p_tost"), constant_tost, d[0], len(d), bound)
         return Tested(test="exact (constant difference)", p=p, p_tost=p_tost, direction=direction)
-    p = caller.call((*of, "p"), paired_t, {"differences": d})
+    p = traced((*of, "p"), paired_t, d)
     if bound is not None:
-        p_tost = caller.call((*of, "p_tost"), tost_paired, {"differences": d, "margin": bound})
+        p_tost = traced((*of, "p_tost"), tost_paired, d, bound)
     return Tested(test="t", p=p, p_tost=p_tost, direction=direction)
 
 
@@ -139,7 +124,7 @@ def mean_direction(differences: Sequence[float], sign: int) -> int:
 def paired_t(differences: Sequence[float]) -> float:
     """Two-sided p of the paired t test, under the null that the mean difference is 0. Differences must vary."""
     d = np.array(differences, dtype=float)
-    return max(LEAST, float(stats.ttest_1samp(d / scale_of(differences), 0.0).pvalue))
+    return max(SMALLEST_P, float(stats.ttest_1samp(d / scale_of(differences), 0.0).pvalue))
 
 
 @made_with("statsmodels.stats.weightstats.ttost_paired")
@@ -147,7 +132,7 @@ def tost_paired(differences: Sequence[float], margin: float) -> float:
     """p of two one-sided paired t tests, under the null that the mean difference is at or beyond +-margin."""
     unit = scale_of(differences)
     d = np.array(differences, dtype=float) / unit
-    return max(LEAST, float(ttost_paired(d, np.zeros_like(d), -margin / unit, margin / unit)[0]))
+    return max(SMALLEST_P, float(ttost_paired(d, np.zeros_like(d), -margin / unit, margin / unit)[0]))
 
 
 def constant_p(difference: float, n: int) -> float:
@@ -173,16 +158,16 @@ def _verdict(
     metric: Metric,
     plan: Plan,
 ) -> tuple[Verdict, str]:
-    """The first line of step 7 that applies, and that line in words. Both p are Holm-adjusted."""
+    """The first line of the rule that applies, and that line in words. Both p are Holm-adjusted."""
     n, alpha, margin = len(states), plan.alpha, metric.size(plan.margin)
-    moved: Verdict = "better" if tested.direction > 0 else "worse"
+    direction: Verdict = "better" if tested.direction > 0 else "worse"
     if n <= 2:
         return "undecidable by design", f"{n} seed{'s' if n > 1 else ''}: no inference over seeds from fewer than 3"
     if "missing" in states:
         return "inconclusive", f"{states.count('missing')} of {n} pairs have no result yet: nothing is tested before"
     if tested.test == "worst_rank":
         if p <= alpha and tested.direction:
-            return moved, f"runs failed: worst-rank test, p <= {alpha:g}"
+            return direction, f"runs failed: worst-rank test, p <= {alpha:g}"
         if not reaches:
             return "undecidable by design", (
                 f"runs failed, and the smallest p of the worst-rank test at {n} seeds ({floor(n):.3g}) is over"
@@ -192,7 +177,7 @@ def _verdict(
     if p <= alpha and p_tost <= alpha:
         return "trivial", f"a difference (p <= {alpha:g}), shown to be under {margin} (TOST p <= {alpha:g})"
     if p <= alpha:
-        return moved, f"a difference (p <= {alpha:g})"
+        return direction, f"a difference (p <= {alpha:g})"
     if p_tost <= alpha:
         return "equivalent", f"no difference shown, and none as large as {margin} (TOST p <= {alpha:g})"
     return "inconclusive", f"neither a difference (p > {alpha:g}) nor equivalence (TOST p > {alpha:g}) is shown"

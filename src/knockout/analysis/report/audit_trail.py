@@ -5,7 +5,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.report.printed import Comparison
 from knockout.analysis.stats.trace import sha256_of
 
 LIBRARIES = ("knockout", "numpy", "scipy", "statsmodels", "pandas")
@@ -16,7 +16,7 @@ def account(comparison: Comparison) -> str:
 
     `numbers`: of what, name, value, and the index of the call. `calls`: the function of Knockout, the library function
     that does its work with its version, the arguments (large arrays by shape and hash), and the hash of them all.
-    `knockout.analysis.stats.trace.replay` makes a call again.
+    `knockout.analysis.replay` makes a call again.
     """
     plan = asdict(comparison.plan)
     head: dict[str, Any] = {

@@ -9,15 +9,16 @@ import pandas as pd
 from knockout.analysis import history
 from knockout.analysis.inference.aa_test import Placebos
 from knockout.analysis.inference.claims import Judged
-from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.inference.interactions import Crossing, JudgedEffect
 from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.inference.sequential import Sequential
 from knockout.analysis.report import sentences, tables
+from knockout.analysis.report.printed import Comparison
 from knockout.analysis.results import Results
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.power import Needs, span
+from knockout.analysis.stats.trace import recording
 
 DASH = sentences.DASH
 
@@ -38,6 +39,8 @@ def study_context(
     if comparison.sequential is not None and comparison.sequential.decided_at is not None:
         runs = runs[runs["seed"].isin(comparison.seeds)]  # all is decided: no other was needed
     done = int(runs["status"].isin(["finished", "diverged"]).sum())
+    with recording(comparison.trace):
+        costs = tables.cost_rows(results)
     return {
         **judged_context(comparison, described=design["described"], late=late, done=done, planned=len(runs)),
         "title": f"Ablation study “{design['study']}”, {tuned}",
@@ -47,7 +50,7 @@ def study_context(
         "design": history.design_rows(results),
         "figures": figures,
         "claims": [{"claim": c, "exploratory": c.id in later} for c in claims],
-        "costs": [_cost_row(r) for r in tables.cost_rows(results, caller=comparison.trace)],
+        "costs": [_cost_row(r) for r in costs],
         "workers": history.workers(results),
         "troubles": _troubles(runs),
         "caveats": sentences.caveats(results),
@@ -132,7 +135,7 @@ def _both(raw: float | None, adjusted: float | None) -> str:
 
 
 def _companion_row(contrast: Contrast) -> dict[str, str]:
-    e, beside, p_text = contrast.estimate, contrast.companions, sentences.p_text
+    e, beside, p_text = contrast.estimate, contrast.sensitivity, sentences.p_text
     digits = contrast.metric.digits
     flip, ranks, spread = beside.sign_flip, beside.wilcoxon, beside.stability
 
@@ -289,7 +292,7 @@ def _sequential_block(told: Sequential | None, variants: Sequence[str]) -> dict[
                 "p_holm": sentences.p_text(d.p_holm),
                 "rejected_at": DASH if d.rejected_at is None else str(d.rejected_at),
             }
-            for variant, d in zip(variants, told.decisions, strict=True)
+            for variant, d in zip(variants, told.decisions.values(), strict=True)
         ],
     }
 

@@ -241,7 +241,7 @@ def sentence(contrast: Contrast) -> str:
 
 def _disagreement(contrast: Contrast) -> str:
     """Which companions say otherwise about p <= alpha."""
-    beside = contrast.companions
+    beside = contrast.sensitivity
     p = {
         "sign-flip": beside.sign_flip_holm,
         "Wilcoxon": beside.wilcoxon_holm,

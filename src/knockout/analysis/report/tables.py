@@ -15,7 +15,7 @@ from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.results import Results
 from knockout.analysis.stats.crossed_anova import TwoSource
 from knockout.analysis.stats.power import Needs
-from knockout.analysis.stats.trace import Caller, Untraced, made_with
+from knockout.analysis.stats.trace import made_with, traced
 
 SUMMARY = (
     "variant", "seed", "run_id", "status", "failed", "dead",
@@ -48,7 +48,7 @@ def contrast_table(contrasts: Sequence[Contrast], exploratory: Mapping[str, str]
 
 def contrast_row(c: Contrast, exploratory: str = "") -> dict[str, Any]:
     """One contrast as it stands in contrasts.csv. results/README.md says what each column is."""
-    beside, two = c.companions, c.two_source
+    beside, two = c.sensitivity, c.two_source
     row: dict[str, Any] = {"variant": c.variant, "metric": c.metric.name, "unit": c.metric.unit, "verdict": c.label}
     row |= {f"variant_{k}": v for k, v in asdict(c.arm).items()}
     row |= {f"baseline_{k}": v for k, v in asdict(c.baseline).items()}
@@ -186,9 +186,8 @@ class Costs:
     tokens_per_second: float | None
 
 
-def cost_rows(results: Results, *, caller: Caller | None = None) -> list[dict[str, Any]]:
+def cost_rows(results: Results) -> list[dict[str, Any]]:
     """What every variant costs, the baseline first: `variant`, and the fields of `Costs`."""
-    caller = caller or Untraced()
     costs = results.costs.reindex(columns=[*results.costs.columns, *(c for c in COSTS if c not in results.costs)])
     finished = costs[costs["status"] == "finished"]
     seconds = finished.assign(**{c: pd.to_numeric(finished[c]).astype(float) for c in COSTS})
@@ -198,7 +197,7 @@ def cost_rows(results: Results, *, caller: Caller | None = None) -> list[dict[st
         own = seconds[seconds["variant"] == variant].set_index("seed")
         given = {c: [None if pd.isna(x) else float(x) for x in own[c]] for c in COSTS}
         theirs = [None if pd.isna(x) else float(x) for x in base.reindex(own.index)]
-        told = caller.call(("cost", variant), medians, {**given, "baseline_seconds": theirs})
+        told = traced(("cost", variant), medians, **given, baseline_seconds=theirs)
         rows.append({"variant": variant, **asdict(told)})
     return rows
 

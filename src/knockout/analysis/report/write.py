@@ -12,15 +12,17 @@ from markupsafe import Markup
 
 from knockout.analysis import history
 from knockout.analysis.inference.claims import Judged, judge
-from knockout.analysis.inference.comparison import Comparison, compare_runs
+from knockout.analysis.inference.comparison import compare_runs
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.report import tables
 from knockout.analysis.report.audit_trail import account
 from knockout.analysis.report.context import judged_context, study_context
 from knockout.analysis.report.curves import loss_curves, summary, validation_curves
+from knockout.analysis.report.printed import Comparison, printed
 from knockout.analysis.report.sentences import title
 from knockout.analysis.results import Results, ResultsError, load
 from knockout.analysis.stats.metric import Metric
+from knockout.analysis.stats.trace import recording
 from knockout.strict import printable
 
 FILES = ("report.html", "report.md", "summary.csv", "contrasts.csv", "costs.csv", "analysis.json")
@@ -227,14 +229,9 @@ def judged(results: Results) -> tuple[Comparison, list[Judged]]:
         anytime=results.anytime,
         correctness=results.correctness,
     )
-    claims = judge(
-        results.design["claims"],
-        found.contrasts,
-        runs=results.runs,
-        baseline=results.baseline,
-        caller=found.trace,
-    )
-    return found, claims
+    with recording(found.trace):
+        claims = judge(results.design["claims"], found.contrasts, runs=results.runs, baseline=results.baseline)
+    return printed(found), claims
 
 
 def draw(results: Results, comparison: Comparison) -> list[Figure]:

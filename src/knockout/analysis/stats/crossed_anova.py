@@ -1,20 +1,21 @@
-"""Two sources of variance: what a difference is worth over seeds and over texts like these, both taken as samples.
+"""Two sources of variance: a mean difference over seeds and over test examples, both taken as random samples.
 
-S seeds (rows), N examples (columns). D[s, i] = correct(variant) - correct(baseline) of seed s on text i, in {-1, 0, 1}.
+S seeds (rows), N examples (columns). D[s, i] = correct(variant) - correct(baseline) of seed s on example i: -1, 0 or 1.
 
 A t interval over seeds alone answers for this test set. The crossed analysis of variance without replication answers
-for other texts too. statsmodels' MixedLM would give z-based p, which are too small at few seeds, so mean squares are
+for other examples too. statsmodels' MixedLM would give z-based p, which are too small at few seeds, so mean squares are
 used.
 """
 
 import math
-import sys
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
+
+from knockout.analysis.stats.numeric import ROUNDING, SMALLEST_P
 
 Advice = Literal["more seeds would help", "a larger test set would help", "both would help", ""]
 
@@ -25,11 +26,8 @@ Doubling the seeds leaves (1 + share_example) / 2 of Var(mean), doubling the exa
 shares .2 apart these differ by a tenth of Var(mean), and the widths of the intervals by a factor of sqrt(.6 / .5) at
 most: 1.095.
 """
-ROUNDING = 1e-12
-"""Deviations of real values smaller than this share of the largest |D| are rounding: .825 - .775 is not .375 - .325."""
 _NEAR = 1e-9
 _Three = tuple[float, float, float]
-_SMALLEST = sys.float_info.min  # a p is never 0
 _BLOCK = 8192  # examples multiplied at once: sums of so many products of -1, 0, 1 are exact in float32
 
 
@@ -81,7 +79,7 @@ def two_source(differences: npt.ArrayLike, *, level: float = 0.95) -> TwoSource:
 
     `differences`: (seeds, examples), rows are seeds; integers (int8 is enough) or finite floats. A bare array does
     not say which axis is which. Transposed, the shares and the advice change places and all else stays: print `seeds`
-    and `examples`. Null hypothesis of p: the mean difference is 0 over all seeds and all texts like these.
+    and `examples`. Null hypothesis of p: the mean difference is 0 over all seeds and all test examples like these.
 
     Var(mean) = (MS_seed + MS_example - MS_residual) / (S N), the unbiased estimator under D = mean + seed + example +
     residual with independent parts (Searle, Casella & McCulloch 1992, Variance Components, ch. 4). Degrees of freedom
@@ -109,7 +107,7 @@ def two_source(differences: npt.ArrayLike, *, level: float = 0.95) -> TwoSource:
     df = _degrees(ms, total, seeds, examples) if ms and total > 0.0 else 0.0
     reason = _reason(squares.mean, ms, total, df, seeds=seeds)
     shares = _shares(ms) if ms and any(ms) else (None, None, None)
-    told = TwoSource(
+    untested = TwoSource(
         seeds=seeds,
         examples=examples,
         mean=squares.mean,
@@ -130,17 +128,17 @@ def two_source(differences: npt.ArrayLike, *, level: float = 0.95) -> TwoSource:
         advice="",
     )
     if reason:
-        return told
+        return untested
     se = math.sqrt(total / (seeds * examples))
     t = squares.mean / se
     half = float(stats.t.isf((1.0 - level) / 2.0, df)) * se
     return replace(
-        told,
+        untested,
         estimable=True,
         se=se,
         df=df,
         t=t,
-        p=min(1.0, max(_SMALLEST, 2.0 * float(stats.t.sf(abs(t), df)))),
+        p=min(1.0, max(SMALLEST_P, 2.0 * float(stats.t.sf(abs(t), df)))),
         low=squares.mean - half,
         high=squares.mean + half,
         advice=_advice(shares[0] or 0.0, shares[1] or 0.0),
@@ -156,7 +154,7 @@ def crossed_bootstrap(differences: npt.ArrayLike, *, draws: int, rng: np.random.
 
     Exact in seeds: W = multinomial(S, 1/S) / S are the weights of resampled seeds. Given W, the mean over resampled
     examples has mean W.r and variance W C W' / N, with r the row means and C the S x S covariance over examples. A
-    normal stands for its shape. C divides by N, not N - 1: texts are drawn from these N, and that is the covariance
+    normal stands for its shape. C divides by N, not N - 1: examples are drawn from these N, and that is the covariance
     of these N.
 
     `differences`: (seeds, examples) as in `two_source`. With rows (1, 0), (0, 0), (1, 1) the draws have mean 1/2 and
@@ -238,8 +236,8 @@ def _real_squares(d: npt.NDArray[Any], peak: float) -> _Squares:
         left = row.astype(np.float64) - origin - rows[s] - (columns - middle)
         residual += float(left @ left)
     nothing = seeds * examples * (ROUNDING * peak) ** 2
-    found = (examples * float(((rows - middle) ** 2).sum()), seeds * float(((columns - middle) ** 2).sum()), residual)
-    seed, example, residual = (x if x > nothing else 0.0 for x in found)
+    sums = (examples * float(((rows - middle) ** 2).sum()), seeds * float(((columns - middle) ** 2).sum()), residual)
+    seed, example, residual = (x if x > nothing else 0.0 for x in sums)
     return _Squares(mean=origin + middle, seed=seed, example=example, residual=residual)
 
 

@@ -1,4 +1,4 @@
-"""E-processes: evidence that may be looked at after every seed (step 10 of the plan).
+"""E-processes: evidence that may be looked at after every seed.
 
 An e-process starts at 1 and its mean at any time of stopping is at most 1 when the null hypothesis is true. So the
 chance that it ever reaches 1 / alpha is at most alpha (Ville's inequality), however often one looks.
@@ -25,7 +25,7 @@ MAX_LOG = 700.0
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What the e-process of one contrast came to at the last seed."""
+    """The e-process of one contrast at the last seed."""
 
     e: float
     """at the last seed"""
@@ -70,12 +70,12 @@ def sign_process(differences: Sequence[float]) -> tuple[float, ...]:
     statistics and safe anytime-valid inference". Seven wins in a row give 26.8. Raises `ValueError` for NaN.
     """
     wins = losses = 0
-    found = []
+    e = []
     for d in _checked(differences):
         wins += d > 0
         losses += d < 0
-        found.append(_exp(_log_sign(wins, losses)))
-    return tuple(found)
+        e.append(_exp(_log_sign(wins, losses)))
+    return tuple(e)
 
 
 def t_process(differences: Sequence[float], *, g: float = 1.0) -> tuple[float, ...]:
@@ -98,19 +98,19 @@ def t_process(differences: Sequence[float], *, g: float = 1.0) -> tuple[float, .
     # Squares neither overflow nor vanish; a power of 2 moves no last bit of e when a larger difference comes later.
     scale = 2.0 ** math.frexp(max(map(abs, taken), default=0.0))[1]
     mean = squares = 0.0
-    found: list[float] = []
+    e: list[float] = []
     for n, d in enumerate(taken, 1):
         step = d / scale - mean
         mean += step / n
         squares += step * (d / scale - mean)
         if squares <= 0.0:
-            found.append(1.0)
+            e.append(1.0)
             continue
         signal, spread = n * mean * mean, 1 + n * g
         ratio = math.log(squares + signal) - math.log(squares + signal / spread)
-        found.append(_exp(n / 2 * ratio - math.log(spread) / 2))
-    last = found[-1] if found else 1.0
-    return (*found, *[last] * (len(differences) - len(found)))
+        e.append(_exp(n / 2 * ratio - math.log(spread) / 2))
+    last = e[-1] if e else 1.0
+    return (*e, *[last] * (len(differences) - len(e)))
 
 
 def running_p(process: Sequence[float]) -> tuple[float, ...]:
@@ -130,17 +130,6 @@ def e_holm_p(p_values: Sequence[float | None], k: int) -> tuple[float, ...]:
     if not all(p is None or 0.0 <= p <= 1.0 for p in p_values):
         raise ValueError(f"got p values {list(p_values)}; allowed: 0 to 1, and None where there is none")
     return holm(p_values, k)
-
-
-def e_holm(e_values: Sequence[float | None], *, alpha: float, family: int | None = None) -> tuple[bool, ...]:
-    """Which of these e-values, or largest values of e-processes so far, are rejected: Holm on min(1, 1 / e).
-
-    A missing one counts as e = 0. `family` may be larger than what is given. Raises `ValueError` for a negative e.
-    """
-    if any(e is not None and not e >= 0 for e in e_values):
-        raise ValueError(f"got e-values {list(e_values)}; allowed: 0 or more, and None where there is none")
-    p = [None if e is None else 1.0 / max(e, 1.0) for e in e_values]
-    return tuple(q <= alpha for q in e_holm_p(p, len(p) if family is None else family))
 
 
 def decide(

@@ -1,6 +1,7 @@
 """Effect sizes that need no normality: dominance between two arms, and the paired win rate.
 
-Standardised mean differences (d_z, Hedges' g, d_av) are in `pairing`, the rank-biserial correlation is in `exact`.
+Standardised mean differences (d_z, Hedges' g, d_av) are in `inference.pairs`, the rank-biserial
+correlation is in `exact`.
 """
 
 from collections.abc import Sequence

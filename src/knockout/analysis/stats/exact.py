@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from knockout.analysis.stats.numeric import SMALLEST_P
+
 Array = npt.NDArray[np.float64]
 Method = Literal["exact by dynamic programme", "exact by enumeration", "sampled"]
 
@@ -31,7 +33,6 @@ MAX_T_ENUMERATED = 12
 """Up to so many pairs `max_t` goes through all sign patterns."""
 PROGRAMME_TOTAL = 1_000_000
 """The largest sum of |d|, in the unit that all share, for the dynamic programme: n times as many additions, 8 MB."""
-_SMALLEST = math.ulp(0.0)
 _CHUNK = 1 << 21  # numbers held at once while sampling: 16 MB
 
 
@@ -99,7 +100,7 @@ def sign_flip(differences: Sequence[int]) -> float:
         probability[: reach + size + 1] *= 0.5
         reach += size
     signed_sums = 2 * np.arange(total + 1) - total
-    return min(1.0, max(_SMALLEST, float(probability[np.abs(signed_sums) >= observed].sum())))
+    return min(1.0, max(SMALLEST_P, float(probability[np.abs(signed_sums) >= observed].sum())))
 
 
 def sign_flip_real(differences: Sequence[float], *, draws: int, rng: np.random.Generator) -> SignFlip:

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from knockout.analysis.stats.numeric import ROUNDING
+
 Changes = Mapping[str, Mapping[str, Any]]
 """variant -> {factor: its changed level, as text or as a JSON value}; the baseline is not in it"""
-
-ROUNDING = 1e-12
-"""Sums of real values below this share of the largest value are rounding, and are taken as 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +54,11 @@ def find_factorials(changes: Changes, *, baseline: str) -> tuple[Factorial, ...]
     """
     parts, names = _indexed(changes, baseline)
     order = list(changes)
-    found: list[tuple[str, ...]] = []
+    crossings: list[tuple[str, ...]] = []
 
     def extend(axes: tuple[str, ...], unions: list[frozenset[Any]], start: int) -> None:
         if len(axes) > 1:
-            found.append(axes)
+            crossings.append(axes)
         for i in range(start, len(order)):
             new = parts[order[i]]
             if any(_shared(parts[axis], new) for axis in axes):
@@ -69,7 +68,7 @@ def find_factorials(changes: Changes, *, baseline: str) -> tuple[Factorial, ...]
                 extend((*axes, order[i]), [*unions, *grown], i + 1)
 
     extend((), [frozenset()], 0)
-    whole = [crossed(axes, changes, baseline=baseline) for axes in found]
+    whole = [crossed(axes, changes, baseline=baseline) for axes in crossings]
     cells = [frozenset(f.cells.values()) for f in whole]
     return tuple(f for f, mine in zip(whole, cells, strict=True) if not any(mine < other for other in cells))
 
@@ -132,14 +131,14 @@ def effects(values: ArrayLike, factors: Sequence[str]) -> tuple[Effect, ...]:
         raise ValueError("a value is NaN or infinite; leave out the seeds of which a cell is missing or has failed")
     contrasts = _yates(array, k)
     largest = float(np.abs(array).max()) if array.size else 0.0
-    told = []
+    results = []
     for order in range(1, k + 1):
         for subset in itertools.combinations(range(k), order):
             row = contrasts[tuple(int(i in subset) for i in range(k))]
             sums = tuple(row) if contrasts.dtype == object else _without_noise(row.tolist(), ROUNDING * largest)
             name = " x ".join(factors[i] for i in subset)
-            told.append(Effect(name=name, order=order, sums=sums, divisor=2 ** (k - order)))
-    return tuple(told)
+            results.append(Effect(name=name, order=order, sums=sums, divisor=2 ** (k - order)))
+    return tuple(results)
 
 
 def _indexed(changes: Changes, baseline: str) -> tuple[dict[str, frozenset[Any]], dict[frozenset[Any], str]]:
@@ -174,11 +173,11 @@ def _yates(array: NDArray[Any], k: int) -> NDArray[Any]:
     Of dtype object, with Python's integers, where all values are whole: those neither round nor overflow.
     """
     whole = array.dtype.kind in "iu" or bool((array == np.floor(array)).all())
-    told = np.array([int(x) for x in array.ravel()], dtype=object).reshape(array.shape) if whole else array
+    sums = np.array([int(x) for x in array.ravel()], dtype=object).reshape(array.shape) if whole else array
     for axis in range(k):
-        low, high = np.take(told, 0, axis=axis), np.take(told, 1, axis=axis)
-        told = np.stack([high + low, high - low], axis=axis)
-    return told
+        low, high = np.take(sums, 0, axis=axis), np.take(sums, 1, axis=axis)
+        sums = np.stack([high + low, high - low], axis=axis)
+    return sums
 
 
 def _without_noise(sums: list[float], noise: float) -> tuple[float, ...]:

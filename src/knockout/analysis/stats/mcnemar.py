@@ -1,4 +1,4 @@
-"""McNemar's test over test examples: what one run of a variant shows against one run of the baseline, given that seed.
+"""McNemar's test over test examples: one run of a variant against the run of the baseline with the same seed.
 
 It takes the two trained models as they are and says nothing of other seeds: for unstable runs, the nominal 95 %
 interval of one seed covers the mean over seeds about half the time.
@@ -12,11 +12,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from knockout.analysis.stats.exact import discordant
-
-SMALLEST = 1e-250
-"""No p is given smaller. scipy 1.17's binomial underflows to 0 from 4e-254 on (38 of 1,075), long before doubles do, so
-the smallest double would be far too small a p.
-"""
+from knockout.analysis.stats.numeric import SMALLEST_BINOMIAL_P
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +50,7 @@ def mid_p(b: int, c: int) -> float:
     if low == high:
         return 1.0 - float(stats.binom.pmf(low, n, 0.5)) / 2.0
     # Two sums of positive terms: the exact p minus the chance of b would cancel.
-    return max(SMALLEST, float(stats.binom.cdf(low - 1, n, 0.5) + stats.binom.cdf(low, n, 0.5)))
+    return max(SMALLEST_BINOMIAL_P, float(stats.binom.cdf(low - 1, n, 0.5) + stats.binom.cdf(low, n, 0.5)))
 
 
 def exact_p(b: int, c: int) -> float:
@@ -63,7 +59,7 @@ def exact_p(b: int, c: int) -> float:
     86 against 150 gives 3.7159e-05. Never beneath 1e-250. Raises `ValueError` for what is not a whole number of at
     least 0.
     """
-    return max(SMALLEST, discordant(_count(b, "b"), _count(c, "c")))
+    return max(SMALLEST_BINOMIAL_P, discordant(_count(b, "b"), _count(c, "c")))
 
 
 def per_seed(
@@ -91,10 +87,10 @@ def per_seed(
     if len(seeds) != len(a) or len(set(seeds)) != len(seeds):
         raise ValueError(f"seeds must name each of the {len(a)} rows once, got {list(seeds)}")
     examples = a.shape[1]
-    found = []
+    results = []
     for seed, x, y in zip(seeds, a, b, strict=True):
         only, other = int(np.count_nonzero(x & ~y)), int(np.count_nonzero(y & ~x))
-        found.append(
+        results.append(
             Discordant(
                 seed=seed,
                 variant_only=only,
@@ -104,7 +100,7 @@ def per_seed(
                 difference=(only - other) / examples,
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
 def _count(value: int, name: str) -> int:

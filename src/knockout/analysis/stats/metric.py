@@ -1,4 +1,4 @@
-"""Metrics: what is measured of a run, in which unit it is told, and which way is better."""
+"""Metrics: what is measured of a run, in which unit it is displayed, and which way is better."""
 
 import math
 import re
@@ -38,14 +38,14 @@ def is_share(name: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One metric. Values are kept as they were measured (counts of correct predictions stay whole numbers, so that ties
-    hold: .825 - .775 is not .375 - .325 in floating point) and told in `unit`."""
+    """One metric. Values are stored as they were measured (counts of correct predictions stay whole numbers, so that
+    ties hold: .825 - .775 is not .375 - .325 in floating point) and displayed in `unit`."""
 
     name: str
     unit: str
     """ "points" (hundredths of a share), "nats", or nothing"""
-    worth: float
-    """of a stored 1 in `unit`: 100 / texts for a count, 100 for a share, 1 for what is told as it is"""
+    scale: float
+    """units displayed per unit stored: 100 / examples for a count, 100 for a share, 1 for anything else"""
     better: Better
     whole: bool
     """whether values are whole numbers"""
@@ -72,17 +72,17 @@ def unit_of(name: str) -> str:
     return "nats" if name == "log_loss" else "points"
 
 
-def counted(name: str, *, texts: int) -> Metric:
-    """A count of correct predictions among `texts`, told in points."""
-    return Metric(name=name, unit="points", worth=100.0 / texts, better="higher", whole=True)
+def counted(name: str, *, examples: int) -> Metric:
+    """A count of correct predictions among so many test examples, displayed in points."""
+    return Metric(name=name, unit="points", scale=100.0 / examples, better="higher", whole=True)
 
 
 def share(name: str, *, better: Better = "higher") -> Metric:
-    """A share from 0 to 1, told in points."""
-    return Metric(name=name, unit="points", worth=100.0, better=better, whole=False)
+    """A share from 0 to 1, displayed in points."""
+    return Metric(name=name, unit="points", scale=100.0, better=better, whole=False)
 
 
 def raw(name: str, *, better: Better, margin: float, unit: str = "") -> Metric:
-    """Anything else, told as it is, with two digits more than the margin has."""
+    """Anything else, displayed as it is stored, with two digits more than the margin has."""
     digits = 2 + max(0, -math.floor(math.log10(margin)))
-    return Metric(name=name, unit=unit, worth=1.0, better=better, whole=False, digits=min(digits, 12))
+    return Metric(name=name, unit=unit, scale=1.0, better=better, whole=False, digits=min(digits, 12))

@@ -1,7 +1,6 @@
-"""Stability across seeds: does a variant's metric vary more from seed to seed than the baseline's (step 9)?"""
+"""Stability across seeds: does a variant's metric vary more from seed to seed than the baseline's?"""
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-ROUNDING = 1e-12
-"""Spreads below this share of the largest value are rounding, and are taken as none."""
+from knockout.analysis.stats.numeric import ROUNDING, SMALLEST_P
 
 
 @dataclass(frozen=True, kw_only=True)
 class PitmanMorgan:
-    """The spread of two arms over paired runs. What cannot be told is `None`, and `reason` says why."""
+    """The spread of two arms over paired runs. What cannot be computed is `None`, and `reason` says why."""
 
     n: int
     sd_variant: float | None
@@ -44,7 +42,7 @@ def pitman_morgan(variant: Sequence[float], baseline: Sequence[float], *, level:
     the distribution of Pearson's with n - 2 degrees of freedom. Exact where pairs are bivariate normal, whatever the
     correlation of the arms. It is not robust, and more seeds do not help: of independent arms with tails as t with 5
     degrees of freedom it rejects .08, .13, .16 and .20 at n = 5, 10, 20 and 50 (40,000 draws), of uniform ones .03,
-    .01, .005 and .003. A p below the smallest normal float is told as that, never as 0.
+    .01, .005 and .003. A p that underflows is the smallest float, never 0.
 
     The interval holds the ratios that the test does not reject: ratio * exp(+-asinh(t_q sqrt((1 - c^2) / (n - 2)))),
     with t_q the quantile of Student's t and c the correlation of the arms. That is the square root of Pitman's
@@ -89,7 +87,7 @@ def pitman_morgan(variant: Sequence[float], baseline: Sequence[float], *, level:
         r=t / math.hypot(math.sqrt(df), t),
         t=t,
         df=df,
-        p=max(min(1.0, 2 * float(stats.t.sf(abs(t), df))), sys.float_info.min),
+        p=max(min(1.0, 2 * float(stats.t.sf(abs(t), df))), SMALLEST_P),
         reason="",
     )
 

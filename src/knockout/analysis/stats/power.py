@@ -1,25 +1,16 @@
-"""What a design can decide, before anything runs: detectable effects, seeds needed, verdicts within reach.
+"""Power: the minimum detectable effect of a number of seeds, and the seeds that an effect or equivalence needs.
 
 Effects are standardised: d_z = mean of the paired differences / their sd. Never computed from an observed effect.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import numpy as np
 from scipy import integrate, optimize, stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
-
-from knockout.analysis.stats.exact import floor, seeds_for_floor
-from knockout.analysis.stats.metric import sized, unit_of
-from knockout.study import Plan
-
-Verdict = Literal["better", "worse", "trivial", "equivalent", "inconclusive", "undecidable by design"]
-Holm = Literal["first", "last"]
-"""Where a contrast comes in the family: tested at alpha / K (the smallest p) or at alpha (the largest)."""
 
 MAX_SEEDS = 1_000_000
 """Where the search for a number of seeds ends."""
@@ -78,28 +69,6 @@ def seeds_for_equivalence(margin_in_sd: float, alpha: float, power: float) -> in
     return _least(lambda n: tost_power(n, margin_in_sd, alpha) >= power) if margin_in_sd > 0 else None
 
 
-def reachable(
-    *, n: int, k: int, sd: float, margin: float, alpha: float, holm: Holm, failures: Literal["none", "some"]
-) -> tuple[Verdict, ...]:
-    """The verdicts that a contrast of n pairs among k can reach when the sd of differences comes out as planned.
-
-    `sd` and `margin` in the same unit. `failures`: whether a run of the contrast failed, and worst ranks are tested.
-    """
-    level = alpha / k if holm == "first" else alpha
-    if n <= 2:
-        return ("undecidable by design",)
-    if failures == "some":
-        return ("better", "worse", "inconclusive") if floor(n) <= level else ("undecidable by design",)
-    width = margin * math.sqrt(n) / sd
-    one_sided, two_sided = float(stats.t.ppf(1 - level, n - 1)), float(stats.t.ppf(1 - level / 2, n - 1))
-    found: list[Verdict] = ["better", "worse"]
-    if width >= one_sided + two_sided:
-        found.append("trivial")
-    if width >= one_sided:
-        found.append("equivalent")
-    return (*found, "inconclusive")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Needs:
     """What a study could find at the sd that it saw, never computed from the difference that it saw.
@@ -131,141 +100,10 @@ def needs(sd: float, margin: float, n: int, k: int, alpha: float, power: float) 
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Level:
-    """What one contrast can do when it is tested at this level. Effects in points, chances from 0 to 1."""
-
-    alpha: float
-    detectable: float
-    chance_equivalent: float
-    """of `equivalent` or `trivial` when the truth is 0"""
-    chance_margin: float
-    """of `better` or `worse` when the truth is one margin"""
-    chance_two_margins: float
-    seeds_difference: int | None
-    """to find a difference of one margin with the plan's power"""
-    seeds_equivalence: int | None
-    """to show equivalence with the plan's power when the truth is 0"""
-    verdicts: tuple[Verdict, ...]
-    verdicts_after_failure: tuple[Verdict, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outlook:
-    """What a study of n seeds and k contrasts can decide at the plan's sd."""
-
-    n: int
-    k: int
-    plan: Plan
-    exact_floor: float
-    seeds_for_exact_floor: int
-    alone: Level
-    """tested at alpha: the only contrast, or the last under Holm"""
-    first: Level
-    """tested at alpha / k: the smallest p under Holm"""
-    undecidable: tuple[str, ...]
-    """in words, the cases that this design cannot decide whatever comes out"""
-
-
-def outlook(*, n: int, k: int, plan: Plan) -> Outlook:
-    """What `knockout check` says before a study runs."""
-    cases: list[str] = []
-    need = seeds_for_floor(k, plan.alpha)
-    if n <= 2:
-        cases.append(f"every contrast: {n} {'seed gives' if n == 1 else 'seeds give'} estimates only")
-    elif floor(n) > plan.alpha:
-        cases.append(f"every contrast in which a run fails: its exact p is at least {floor(n):.3g} at {n} seeds")
-    elif n < need:
-        cases.append(
-            f"a contrast in which a run fails, unless enough other contrasts come out with smaller p: its exact p is at"
-            f" least {floor(n):.3g}, times up to {k} under Holm"
-        )
-    return Outlook(
-        n=n,
-        k=k,
-        plan=plan,
-        exact_floor=floor(n),
-        seeds_for_exact_floor=need,
-        alone=_level(n, 1, plan),
-        first=_level(n, k, plan),
-        undecidable=tuple(cases),
-    )
-
-
-def sentences(view: Outlook) -> list[str]:
-    """An outlook in plain words."""
-    plan, alone, first = view.plan, view.alone, view.first
-    unit = unit_of(plan.metric)
-    contrasts = f"{view.k} contrast{'s' if view.k != 1 else ''}"
-    told = [f"{view.n} seed{'s' if view.n != 1 else ''}, {contrasts}, alpha {plan.alpha:g} (Holm)."]
-    told += [f"Undecidable by design: {case}." for case in view.undecidable]
-    if view.n <= 2:
-        return [*told, "Three seeds are the least for any verdict."]
-    shows = "equivalent" in {*alone.verdicts, *first.verdicts}
-    equal = f"equivalence within {sized(plan.margin, unit)} {'can' if shows else 'can hardly'} be shown"
-    told.append(
-        f"If paired differences have an sd of {sized(plan.planned_sd, unit)}, as the plan assumes, differences of about"
-        f" {_range(alone.detectable, first.detectable, '.2g')} {unit} are found with a chance of {plan.power:.0%}, and"
-        f" {equal}. Of two numbers the first is for a contrast tested alone, the second for the first of {view.k} under"
-        " Holm."
-        if view.k > 1
-        else f"If paired differences have an sd of {sized(plan.planned_sd, unit)}, as the plan assumes, a difference of"
-        f" {alone.detectable:.2g} {unit} is found with a chance of {plan.power:.0%}, and {equal}."
-    )
-    told.append(
-        f"A true difference of one margin ({sized(plan.margin, unit)}) is found with a chance of"
-        f" {_range(alone.chance_margin, first.chance_margin, '.0%')}, of two margins"
-        f" {_range(alone.chance_two_margins, first.chance_two_margins, '.0%')}; where there is none, equivalence is"
-        f" shown with a chance of {_range(alone.chance_equivalent, first.chance_equivalent, '.0%')}."
-    )
-    told.append(
-        f"For {plan.power:.0%}: {span(alone.seeds_difference, first.seeds_difference)} seeds to find a difference of"
-        f" one margin, {span(alone.seeds_equivalence, first.seeds_equivalence)} seeds to show equivalence."
-    )
-    told.append(
-        f"Verdicts within reach of every contrast, if the sd comes out at just that:"
-        f" {_lists(alone.verdicts, first.verdicts)}; of one in which a run failed:"
-        f" {_lists(alone.verdicts_after_failure, first.verdicts_after_failure)}."
-    )
-    if view.n < view.seeds_for_exact_floor:
-        told.append(
-            f"The t test decides here on normal theory only: an exact test needs {view.seeds_for_exact_floor} seeds for"
-            f" {contrasts} (its smallest p at {view.n} is {view.exact_floor:.3g})."
-        )
-    return told
-
-
-def _range(alone: float, first: float, form: str) -> str:
-    one, other = format(alone, form), format(first, form)
-    return one if one == other else f"{one} to {other}"
-
-
-def _lists(alone: Sequence[str], first: Sequence[str]) -> str:
-    one, other = ", ".join(alone), ", ".join(first)
-    return one if one == other else f"{one} (as the first under Holm: {other})"
-
-
 def span(alone: int | None, first: int | None) -> str:
     """Seeds needed tested alone, and as the first under Holm: "11" or "11 to 17"."""
     least, most = (f"over {MAX_SEEDS:,}" if n is None else f"{n:,}" for n in (alone, first))
     return least if least == most else f"{least} to {most}"
-
-
-def _level(n: int, k: int, plan: Plan) -> Level:
-    alpha, margin_in_sd = plan.alpha / k, plan.margin / plan.planned_sd
-    common = {"n": n, "k": k, "sd": plan.planned_sd, "margin": plan.margin, "alpha": plan.alpha}
-    decided = n > 2
-    return Level(
-        alpha=alpha,
-        detectable=detectable_effect(n, alpha, plan.power) * plan.planned_sd if decided else math.inf,
-        chance_equivalent=tost_power(n, margin_in_sd, alpha) if decided else 0.0,
-        chance_margin=t_power(margin_in_sd, n=n, alpha=alpha) if decided else 0.0,
-        chance_two_margins=t_power(2 * margin_in_sd, n=n, alpha=alpha) if decided else 0.0,
-        seeds_difference=seeds_for_difference(margin_in_sd, alpha, plan.power),
-        seeds_equivalence=seeds_for_equivalence(margin_in_sd, alpha, plan.power),
-        verdicts=reachable(**common, holm="first", failures="none"),  # type: ignore[arg-type]  # ints and floats by name
-        verdicts_after_failure=reachable(**common, holm="first", failures="some"),  # type: ignore[arg-type]
-    )
 
 
 def _two_sided(family: TTestPower | TTestIndPower, effect: float, n: int, alpha: float) -> float:

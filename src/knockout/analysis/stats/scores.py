@@ -11,8 +11,6 @@ import numpy.typing as npt
 Labels = Sequence[int] | npt.NDArray[np.integer[Any]]
 """(N,) class of each example, from 0."""
 
-_ROUNDING = 1e-6  # a log-softmax in float32 may end this far above 0
-
 
 @dataclass(frozen=True, kw_only=True)
 class MacroF1:
@@ -24,19 +22,10 @@ class MacroF1:
     """classes that no label has, which the mean leaves out; a reason for a warning"""
 
 
-def accuracy(label: Labels, predicted: Labels) -> float:
-    """The share of examples whose predicted class is their label, 0 to 1. `[0, 1, 1], [0, 1, 0]` gives 2/3.
-
-    Raises `ValueError` for what is not integers, for lengths that differ and for no examples.
-    """
-    y, z = _paired(label, predicted)
-    return int(np.count_nonzero(y == z)) / len(y)
-
-
 def macro_f1(label: Labels, predicted: Labels, *, classes: int) -> MacroF1:
     """The mean, over the classes that some label has, of F1 = 2 TP / (2 TP + FP + FN); `classes` is how many there are.
 
-    A class that no label has is left out of the mean and told in `absent`. Its F1 would be 0 / 0 for a perfect run,
+    A class that no label has is left out of the mean and named in `absent`. Its F1 would be 0 / 0 for a perfect run,
     and taken as 0 it makes a perfect run .5 (torchmetrics#300). To predict such a class, or a number that is no
     class, is a miss of the true class (a false negative), and adds nothing else to the mean. This is scikit-learn's
     `f1_score(label, predicted, labels=np.unique(label), average="macro")`. Without `labels`, scikit-learn also
@@ -62,30 +51,6 @@ def macro_f1(label: Labels, predicted: Labels, *, classes: int) -> MacroF1:
     return MacroF1(value=math.fsum(f1) / len(present), absent=tuple(np.flatnonzero(labels == 0).tolist()))
 
 
-def log_loss(log_probability: Sequence[float] | npt.NDArray[np.floating[Any]]) -> float | None:
-    """The mean of -log p of the true label, in nats. `log_probability`: (N,), log p of the true label of each example.
-
-    `None` where any is -inf: the run gave a true label the probability 0 and its loss is infinite, which has no place
-    in a table or a mean; such a run ranks last. The sum is correctly rounded, so the order of examples does not
-    matter. Two classes at even chance give log 2 = .693.
-
-    Raises `ValueError` for no examples, NaN and a log probability over 0 (beyond rounding, 1e-6).
-    """
-    values = np.asarray(log_probability, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"log_probability must be a list of at least one number, got the shape {values.shape}")
-    wrong = np.flatnonzero(~(values <= _ROUNDING))  # NaN too
-    if wrong.size:
-        i = int(wrong[0])
-        raise ValueError(
-            f"log_probability[{i}] is {values[i]}; it must be the log of a probability, at most 0: give log p of the"
-            " true label in nats, not p and not the loss"
-        )
-    if np.isneginf(values).any():
-        return None
-    return 0.0 - math.fsum(values) / len(values)  # 0.0 - 0.0 is 0.0, where -(0.0) is -0.0
-
-
 def _paired(label: Labels, predicted: Labels) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     y, z = _integers(label, "label"), _integers(predicted, "predicted")
     if len(y) != len(z):
@@ -94,9 +59,9 @@ def _paired(label: Labels, predicted: Labels) -> tuple[npt.NDArray[np.int64], np
 
 
 def _integers(values: Labels, name: str) -> npt.NDArray[np.int64]:
-    found = np.asarray(values)
-    if found.ndim != 1 or found.size == 0:
-        raise ValueError(f"{name} must be a list of at least one class, got the shape {found.shape}")
-    if found.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be integers (classes from 0), got {found.dtype}")
-    return found.astype(np.int64)
+    classes = np.asarray(values)
+    if classes.ndim != 1 or classes.size == 0:
+        raise ValueError(f"{name} must be a list of at least one class, got the shape {classes.shape}")
+    if classes.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers (classes from 0), got {classes.dtype}")
+    return classes.astype(np.int64)

@@ -1,53 +1,31 @@
 """The trace: for every number of an analysis the call that made it, what went in, and the version of its library.
 
-A statistic is called through a `Trace`, which keeps the call with its arguments. `analysis.json` holds them all, so
-that any number can be made again: import the function, hand it the arguments, compare.
+A statistic is called through `traced`, which hands the call with its arguments to the trace that is recording, and only
+calls where none is. `analysis.json` holds all calls, so that any number can be made again: import the function, hand it
+the arguments, compare.
 """
 
 import dataclasses
 import functools
 import hashlib
 import importlib
+import inspect
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.metadata import version
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 INLINE = 4096
-"""Inputs of more numbers are told by their hash and shape alone."""
-
-
-class Caller(Protocol):
-    """What calls a statistic: a `Trace`, or `Untraced` where thousands of repetitions need no account."""
-
-    def call(
-        self,
-        of: Sequence[str],
-        function: Callable[..., T],
-        arguments: Mapping[str, Any],
-        *,
-        items: Sequence[str] | None = None,
-    ) -> T: ...
-
-
-class Untraced:
-    """Calls and keeps nothing."""
-
-    def call(
-        self,
-        of: Sequence[str],  # noqa: ARG002
-        function: Callable[..., T],
-        arguments: Mapping[str, Any],
-        *,
-        items: Sequence[str] | None = None,  # noqa: ARG002
-    ) -> T:
-        return function(**arguments)
+"""Arrays of more numbers are kept as hash and shape alone."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +41,7 @@ class Number:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call. `arguments` as JSON values, where those that are large are told by shape and hash."""
+    """One call. `arguments` by name, as JSON values; large arrays as shape and hash."""
 
     function: str
     made_with: str
@@ -73,35 +51,36 @@ class Call:
 
 
 class Trace:
-    """Calls, and keeps an account of them."""
+    """All calls of an analysis, with the numbers that they returned."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.numbers: list[Number] = []
 
-    def call(
+    def add(
         self,
         of: Sequence[str],
-        function: Callable[..., T],
-        arguments: Mapping[str, Any],
+        function: Callable[..., object],
+        arguments: Mapping[str, object],
+        result: object,
         *,
         items: Sequence[str] | None = None,
-    ) -> T:
-        """`function(**arguments)`. `of`: what the result belongs to, its last part the name of the number.
+    ) -> None:
+        """Keep one call and its result.
 
-        A result that is a dataclass gives one number for each of its fields. A sequence gives one for each of its
-        items, which belong to what `items` names.
+        `of`: what the result belongs to, its last part the name of the number. A result that is a dataclass gives one
+        number for each of its fields. A sequence gives one for each of its items, which belong to what `items` names.
         """
-        result = function(**arguments)
-        given = {name: _told(value) for name, value in arguments.items()}
-        made_with = str(getattr(function, "made_with", f"{function.__module__}.{function.__qualname__}"))
+        kept = {name: _as_json(value) for name, value in arguments.items()}
+        name_of_function = f"{function.__module__}.{function.__qualname__}"
+        library_function = str(getattr(function, "made_with", name_of_function))
         self.calls.append(
             Call(
-                function=f"{function.__module__}.{function.__qualname__}",
-                made_with=made_with,
-                library=_library(made_with),
-                arguments=given,
-                inputs_sha256=sha256_of(given),
+                function=name_of_function,
+                made_with=library_function,
+                library=_library(library_function),
+                arguments=kept,
+                inputs_sha256=sha256_of(kept),
             )
         )
         for name, value in _leaves(result, ""):
@@ -110,11 +89,54 @@ class Trace:
                 i, _, field = name.removeprefix("[").partition("]")
                 parts = (*of[:-1], items[int(i)], field.removeprefix(".") or of[-1])
             self.numbers.append(Number(of=parts[:-1], name=parts[-1], value=value, call=len(self.calls) - 1))
-        return result
+
+
+_RECORDING: ContextVar[Trace | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def recording(trace: Trace) -> Iterator[Trace]:
+    """Inside this block every traced call is kept in `trace`."""
+    before = _RECORDING.set(trace)
+    try:
+        yield trace
+    finally:
+        _RECORDING.reset(before)
+
+
+def traced(of: Sequence[str], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """`function(*args, **kwargs)`, kept under `of` (see `Trace.add`) where a trace is recording."""
+    result = function(*args, **kwargs)
+    trace = _RECORDING.get()
+    if trace is not None:
+        trace.add(of, function, _by_name(function, args, kwargs), result)
+    return result
+
+
+def traced_each(
+    of: Sequence[str], items: Sequence[str], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """As `traced`, for a function that returns one result for each of `items`."""
+    result = function(*args, **kwargs)
+    trace = _RECORDING.get()
+    if trace is not None:
+        trace.add(of, function, _by_name(function, args, kwargs), result, items=items)
+    return result
+
+
+def _by_name(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Mapping[str, object]:
+    return _signature(function).bind(*args, **kwargs).arguments
+
+
+@functools.cache
+def _signature(function: Callable[..., object]) -> inspect.Signature:
+    return inspect.signature(function)
 
 
 def made_with(name: str) -> Callable[[F], F]:
-    """Marks a function of ours with the library function that does its work, such as "scipy.stats.ttest_1samp"."""
+    """Marks a function with the library function that does its work, such as "scipy.stats.ttest_1samp"."""
 
     def mark(function: F) -> F:
         function.made_with = name  # type: ignore[attr-defined]  # a note on the function, read by `Trace`
@@ -124,20 +146,15 @@ def made_with(name: str) -> Callable[[F], F]:
 
 
 def replay(call: Mapping[str, Any]) -> Any:
-    """Makes a call of `analysis.json` again and returns its result.
+    """The result of a call of `analysis.json`, made again.
 
-    Raises `ValueError` where an argument was too large to be kept, or the function is not one of Knockout's.
+    Raises `ValueError` where an argument was too large to be kept, or the function is not in knockout.analysis.
     """
     module, _, name = str(call["function"]).rpartition(".")
     if not module.startswith("knockout.analysis."):
         raise ValueError(f"{call['function']} is no function of knockout.analysis")
     arguments = {k: _restored(v) for k, v in call["arguments"].items()}
     return getattr(importlib.import_module(module), name)(**arguments)
-
-
-def leaves(result: Any) -> list[tuple[str, float | int | bool | None]]:
-    """Every number of a result with its name, as `Trace` keeps them."""
-    return list(_leaves(result, ""))
 
 
 def sha256_of(value: Any) -> str:
@@ -167,7 +184,7 @@ def _leaves(result: Any, name: str) -> Any:
             yield from _leaves(item, f"{name}[{i}]")
 
 
-def _told(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.size > INLINE:
             return {
@@ -175,13 +192,13 @@ def _told(value: Any) -> Any:
                 "dtype": str(value.dtype),
                 "sha256": hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest(),
             }
-        return {"array": _told(value.tolist()), "dtype": str(value.dtype)}
+        return {"array": _as_json(value.tolist()), "dtype": str(value.dtype)}
     if isinstance(value, np.generic):
-        return _told(value.item())
+        return _as_json(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if isinstance(value, list | tuple):
-        return [_told(v) for v in value]
+        return [_as_json(v) for v in value]
     assert value is None or isinstance(value, str | bool | int | float), f"{type(value)} is no argument of a statistic"
     return value
 
