@@ -1,4 +1,4 @@
-"""A/A test: placebo arms are the baseline once more on other streams, judged like a variant. What they get is chance."""
+"""A/A test: placebo arms are the baseline once more on other streams, judged like variants. They differ by chance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
