@@ -69,7 +69,7 @@ def compare_runs(
     variants: Sequence[str],
     seeds: Sequence[Seed],
     plan: Plan,
-    family: int | None = None,
+    size: int = 0,
     others: Mapping[str, Metric] | None = None,
     changes: Mapping[str, Mapping[str, object]] | None = None,
     crossed: Sequence[Sequence[str]] = (),
@@ -82,22 +82,20 @@ def compare_runs(
 
     `runs`: variant, seed, status, failed, value (of `metric`); one column for each secondary metric in `others`
     (column -> metric). `changes`: variant -> what it changes, for the factorials among them; `crossed`: those that were
-    planned, by their axes. `family`: K where it is larger than the number of variants. `anytime`: the e-process where
+    planned, by their axes. `size`: K where it is larger than the number of variants. `anytime`: the e-process where
     seeds were added until all was decided.
     """
     with recording(Trace()) as trace:
         rows = rows_of(runs)
-        judged_together = family_of(
-            rows, metric=metric, plan=plan, baseline=baseline, variants=variants, seeds=seeds, size=family or 0
-        )
-        judged = contrasts(judged_together, rows, correctness)
+        family = family_of(rows, metric=metric, plan=plan, baseline=baseline, variants=variants, seeds=seeds, size=size)
+        judged = contrasts(family, rows, correctness)
         decided = None
         if anytime is not None:
-            decided = sequential(judged_together, anytime)
+            decided = sequential(family, anytime)
             judged = [_by_e_process(c, decided) for c in judged]
-        other_metrics = secondary(runs, others or {}, judged_together)
-        factorials = crossings(rows, changes or {}, judged_together, asked=crossed) if decided is None else ()
-        aa_test = placebos(rows, placebo_arms, judged_together)
+        other_metrics = secondary(runs, others or {}, family)
+        factorials = crossings(rows, changes or {}, family, asked=crossed) if decided is None else ()
+        aa_test = placebos(rows, placebo_arms, family)
     return Comparison(
         metric=metric,
         baseline=baseline,

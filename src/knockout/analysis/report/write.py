@@ -221,7 +221,7 @@ def judged(results: Results) -> tuple[Comparison, list[Judged]]:
         variants=results.variants,
         seeds=seeds or results.seeds,
         plan=results.plan,
-        family=len(results.variants) + len(history.dropped(results)),
+        size=len(results.variants) + len(history.dropped(results)),
         others=results.secondary,
         changes=results.changes,
         crossed=results.design["now"].get("cross", []),
