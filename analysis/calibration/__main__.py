@@ -125,8 +125,8 @@ def page(rows: Sequence[Row]) -> str:
         f" sd of paired differences and the margin are {SPREAD:g} texts ({PLAN.margin:g} points) each. alpha is"
         f" {PLAN.alpha:g}. Within: `at most`, no more than 3 Monte-Carlo standard errors (se) above the nominal value;"
         " `is`, no further than 3 se from it; `between`, no further than 3 se outside; `about`, a figure of the"
-        " [specification](../../analysis/RULES.md#specification-of-the-simulations) that was itself simulated: 3 standard"
-        " errors of the difference of two estimates (the other"
+        " [specification](../../analysis/RULES.md#specification-of-the-simulations) that was itself simulated: 3"
+        " standard errors of the difference of two estimates (the other"
         f" taken as of {FIGURE_REPETITIONS} repetitions) and half a unit of its last digit."
     )
     laws = (
