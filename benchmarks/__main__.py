@@ -1,8 +1,8 @@
 """`python -m benchmarks [NAME ...]`: run the benchmarks and write `results/benchmarks/<machine>.{json,md}`.
 
-Figures are ratios of times that were taken in the same minutes on the same machine; absolute times of a shared machine
-mean little, and stand beside the ratios only to tell what they are made of. With names (of functions, such as
-`training`) only these run, and their rows take the place of the old ones on the page of this machine, which says so.
+Figures are ratios of times measured within the same minutes on the same machine. Absolute times on a shared machine
+mean little; they stand beside the ratios only to show what these are computed from. With names (of functions, such as
+`training`), only these run, and their rows replace the old ones on this machine's page, which says so.
 """
 
 import importlib.metadata

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """`value` is what the bar speaks of, `parts` what it was computed from (seconds, unless said)."""
+    """`value` is compared with the target `bar`; `parts` are what it was computed from (seconds by default)."""
 
     what: str
     value: float
@@ -13,7 +13,7 @@ class Figure:
     parts: dict[str, float]
     bar: float | None = None
     least: bool = True
-    """whether the bar is the least value that will do, or the largest"""
+    """whether the target is the smallest value that passes, or the largest"""
 
     @property
     def met(self) -> bool | None:

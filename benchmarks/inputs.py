@@ -1,4 +1,4 @@
-"""Small inputs of paired seeded runs at which some tool goes wrong, and what is right, computed with scipy alone.
+"""Small inputs of paired seeded runs on which some tool goes wrong, with the right answers, computed with scipy only.
 
 Values are shares (accuracy, higher is better) in thousandths, so that exact tests can count in whole numbers. Nothing
 here calls Knockout.

@@ -1,4 +1,4 @@
-"""What else a person would train such a model with. Each takes texts or ids and returns the seconds of one epoch.
+"""Other ways to train such a model. Each takes texts or ids and returns the seconds of one epoch.
 
 Sizes, vocabulary, batch size, dropout, clipping and learning rate are those of the case; B texts, T tokens, D d_model.
 """

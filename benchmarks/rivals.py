@@ -1,9 +1,10 @@
-"""`python rivals.py TOOL < case.json`: what one tool says of one case, as JSON, run by an interpreter with the tool.
+"""`python rivals.py TOOL < case.json`: one tool's answer to one case, as JSON, from an interpreter that has the tool.
 
-Each tool is called as its README or docstring shows for this purpose, with its defaults. A case: `rows` (variant, seed,
-value, status) in the order of the file; `baseline`; `target`, the variant that is asked about; `margin`, a share;
-`instead`, what to call besides. Higher is better. An answer: `version`; `beside`, versions of what the tool stands on;
-`said`, a list of `call`, `says`, `verdict` and `instead` (whether it is another setting than the default).
+Each tool is called as its README or docstring shows for this purpose, with its defaults. A case has `rows` (variant,
+seed, value, status) in the order of the file; `baseline`; `target`, the variant in question; `margin`, a share;
+`instead`, what to call as well. Higher is better. An answer has `version`; `beside`, the versions of the tool's own
+dependencies; `said`, a list of `call`, `says`, `verdict` and `instead` (whether it uses a setting other than the
+default).
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.scale`: how the cost of a step grows, one quantity at a time; the figures of docs/scale.md.
+"""`python -m benchmarks.scale`: how the time of a step grows with one quantity at a time; the figures of docs/scale.md.
 
-Made-up texts of exactly T tokens and a vocabulary of V, so that one quantity moves and all others stand still. The
+Synthetic texts of exactly T tokens and a vocabulary of V, so that one quantity varies and all others stay fixed. The
 exponent is the slope of log(seconds of a step) on log(quantity) between neighbouring values.
 """
 

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.side_by_side`: what four tools and ours say of small inputs.
+"""`python -m benchmarks.side_by_side`: the answers of four other tools and Knockout to small inputs.
 
-Written to `results/benchmarks/side_by_side.md`. The four are no dependencies of Knockout. Make an environment for each,
-where you like:
+Writes `results/benchmarks/side_by_side.md`. The four tools are not dependencies of Knockout. Make an environment for
+each, anywhere:
 
     for tool in autorank==1.3.0 scikit-posthocs==0.17.1 'rliable==1.2.0 pandas<3' deepsig==1.2.8; do
         name=${tool%%==*}; python3 -m venv rivals/$name; rivals/$name/bin/pip install $tool
@@ -9,9 +9,9 @@ where you like:
     python -m benchmarks.side_by_side $(for name in autorank scikit-posthocs rliable deepsig; do
         echo --python $name=rivals/$name/bin/python; done)
 
-(rliable needs arch, of which 7.2.0 cannot be imported with pandas 3.) A tool without an interpreter is said to be not
-there, and no number is kept for it. Each tool reads each input in a process of its own: one that raises or hangs ends
-nothing else. About five minutes, nearly all of them deepsig's.
+(rliable needs arch, of which 7.2.0 cannot be imported with pandas 3.) A tool without an interpreter is listed as not
+there, and no number is kept for it. Each tool reads each input in a process of its own, so one that raises or hangs
+stops nothing else. It takes about five minutes, nearly all of them deepsig's.
 """
 
 import argparse

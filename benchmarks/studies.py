@@ -1,4 +1,4 @@
-"""What a study costs beside its training: the coordinator, the ledger, Optuna, evaluation, start-up."""
+"""The costs of a study besides its training: the coordinator, the ledger, Optuna, evaluation, start-up."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""IMDB's texts from a file to arrays of ids, beside the library `tokenizers` alone on the same texts.
+"""IMDB's texts from a file to arrays of ids, compared with the library `tokenizers` alone on the same texts.
 
-Both run in one process, so with the same threads: those that `tokenizers` takes by itself, one for each core, unless
-the environment says otherwise (`RAYON_NUM_THREADS`, `TOKENIZERS_PARALLELISM`).
+Both run in one process with the same threads: `tokenizers` uses one for each core, unless the environment says
+otherwise (`RAYON_NUM_THREADS`, `TOKENIZERS_PARALLELISM`).
 """
 
 import os

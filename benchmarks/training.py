@@ -1,8 +1,8 @@
 """Training against the tutorials' loop, Hugging Face's Trainer, a plain loop, and the matrix products alone.
 
-Knockout and its limit run in one process with the environment of its workers; what others write runs in another, with
-the environment that they have: threads are the same, and only our workers have glibc keep its memory. Within a
-process contestants take turns; the best of a contestant's runs counts, since the first ones prepare kernels and memory.
+Knockout and its limit run in one process with the environment of its workers. The other loops run in another process,
+with their usual environment: the threads are the same, but only our workers make glibc keep freed memory. Within a
+process the loops take turns. The best run of each counts, because the first runs prepare kernels and memory.
 """
 
 import json

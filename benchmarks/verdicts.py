@@ -1,4 +1,4 @@
-"""The statistics of a large study, and what it costs to import them."""
+"""The time and memory of the statistics of a large study, and of importing them."""
 
 import json
 import subprocess

@@ -1,1 +1,1 @@
-"""Simulated studies of which the truth is known, judged by the product's own code: `make calibrate`."""
+"""Simulated studies whose truth is known, judged by the product's own code: `make calibrate`."""

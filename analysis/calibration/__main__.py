@@ -1,8 +1,8 @@
 """`make calibrate`: does the plan keep its error rates? Writes `results/calibration/calibration.{csv,md}`.
 
-`python -m analysis.calibration [--quick] [--into FOLDER]`. `--quick` runs a hundredth of the repetitions, which shows
-that everything runs and nothing else, and prints the page unless a folder is named. Results repeat exactly on any
-number of processes: every cell has random numbers of its own, from its id, and every 250 repetitions their share.
+`python -m analysis.calibration [--quick] [--into FOLDER]`. `--quick` runs a hundredth of the repetitions. That shows
+only that everything runs; it prints the page unless a folder is named. Results repeat exactly on any number of
+processes: the random numbers of a cell come from its id, and each 250 repetitions have their own.
 """
 
 import argparse
@@ -26,12 +26,12 @@ TARGET = Path(__file__).parents[2] / "results" / "calibration"
 ENTROPY = 20260101
 CHUNK = 250
 FIGURE_REPETITIONS = 2000
-"""A figure of the specification is itself an estimate, "from thousands of repetitions": at least so many."""
+"""A number in the specification (analysis/RULES.md) is itself an estimate, from at least this many repetitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A cell that was simulated. The csv holds these, and the page is made of them alone."""
+    """One simulated cell. The CSV holds these, and the page is made from them alone."""
 
     id: str
     part: str
@@ -50,7 +50,7 @@ class Row:
 
 
 def judged(cell: Cell, values: Sequence[float]) -> Row:
-    """What the repetitions say of the claim."""
+    """A row that compares the mean of the repetitions with the claim."""
     estimate = float(np.mean(values))
     se = float(np.std(values, ddof=1)) / math.sqrt(len(values))
     low, high = _allowed(cell, se)
@@ -117,7 +117,7 @@ def page(rows: Sequence[Row]) -> str:
     """The page, of the rows alone."""
     missed = [r for r in rows if r.within == "no"]
     made = (
-        "Written by `make calibrate` (`analysis/calibrate.py`), which simulates studies and has the product's own code"
+        "Written by `make calibrate` (`analysis/calibration/`), which simulates studies and has the product's own code"
         " judge them; every number here is from [calibration.csv](calibration.csv)."
     )
     how = (
@@ -125,7 +125,8 @@ def page(rows: Sequence[Row]) -> str:
         f" sd of paired differences and the margin are {SPREAD:g} texts ({PLAN.margin:g} points) each. alpha is"
         f" {PLAN.alpha:g}. Within: `at most`, no more than 3 Monte-Carlo standard errors (se) above the nominal value;"
         " `is`, no further than 3 se from it; `between`, no further than 3 se outside; `about`, a figure of the"
-        " specification that was itself simulated: 3 standard errors of the difference of two estimates (the other"
+        " [specification](../../analysis/RULES.md#specification-of-the-simulations) that was itself simulated: 3"
+        " standard errors of the difference of two estimates (the other"
         f" taken as of {FIGURE_REPETITIONS} repetitions) and half a unit of its last digit."
     )
     laws = (

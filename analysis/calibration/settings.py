@@ -1,4 +1,7 @@
-"""What is simulated, in which settings, and what is claimed of each."""
+"""What is simulated, in which settings, and the claim that each is compared with.
+
+"The specification" is the section of that name in analysis/RULES.md.
+"""
 
 import itertools
 import math

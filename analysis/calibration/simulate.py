@@ -1,12 +1,12 @@
-"""Simulated studies, judged by the product's own code. Nothing of a test or of a verdict is written a second time here.
+"""Simulated studies, judged by the product's own code. No test and no verdict is written a second time here.
 
-Each simulation takes `rng` and a number of repetitions, and returns one value per repetition: 1 where what is asked
-happened, 0 where not, or a share of the contrasts for which it did. n seeds, K variants.
+Each simulation takes `rng` and a number of repetitions, and returns one value per repetition: 1 if the event happened,
+0 if not, or the share of the contrasts for which it did. n seeds, K variants.
 
-A study's runs are counts of correct predictions among 2,000 texts: 1,500, a normal effect of the seed that all arms
-share, and what the run adds by itself. Differences have an sd of 10 texts, .5 points, arms one of 10 too where both are
-noisy (so that they correlate at .5), and the margin is one sd of differences, so that all verdicts are within reach,
-`trivial` among them from n = 20.
+A run's value is its number of correct predictions among 2,000 test examples: 1,500, plus a normal effect of the seed
+that all arms share, plus the run's own noise. Differences have an sd of 10 examples (.5 points). Arms have an sd of 10
+too where both are noisy, so that they correlate at .5. The margin is one sd of differences, so that every verdict is
+within reach, `trivial` from n = 20.
 """
 
 import gc
