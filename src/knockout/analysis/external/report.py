@@ -1,4 +1,4 @@
-"""Runs from elsewhere: a file of runs becomes a comparison and a report, as `knockout report --from` writes it."""
+"""`knockout compare`: read a file of runs, compare them, and write the report."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from knockout.analysis.external.compare import Unit, compare
 from knockout.analysis.external.frame import FrameError
-from knockout.analysis.external.runs import Columns, read_runs
+from knockout.analysis.external.runs import RunColumns, read_runs
 from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.report.write import write_comparison
 from knockout.analysis.stats.metric import Better
@@ -26,7 +26,7 @@ class Written:
 
 def report_runs(
     source: Path,
-    columns: Columns,
+    columns: RunColumns,
     *,
     statuses: Mapping[str, str],
     baseline: str,

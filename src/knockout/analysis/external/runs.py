@@ -14,7 +14,7 @@ from knockout.analysis.external.table import OPTIONS, ImportedError, Sheet, coun
 from knockout.job import RECORDED, Status
 from knockout.strict import Fault, got_text, nearest
 
-__all__ = ["OPTIONS", "STATES", "WORDS", "Columns", "Imported", "ImportedError", "read_runs"]
+__all__ = ["OPTIONS", "STATES", "WORDS", "Imported", "ImportedError", "RunColumns", "read_runs"]
 
 State = Status | Literal["missing"]
 STATES: tuple[State, ...] = (*get_args(Status), "missing")
@@ -56,7 +56,7 @@ csv`, Status by the CSV of its pages ("Start Time,Duration,Run ID,Name,Source Ty
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class RunColumns:
     """What the columns are called in the file. `status` and `count` may be empty: no such column is read then."""
 
     variant: str = "variant"
@@ -106,7 +106,7 @@ class _Run:
         return self.state in RECORDED or self.word == "finished" or (self.word is None and self.value is not None)
 
 
-def read_runs(path: Path, columns: Columns, *, statuses: Mapping[str, str] | None = None) -> Imported:
+def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | None = None) -> Imported:
     """The runs of a CSV, TSV or Parquet file, one row each.
 
     Every cell is text first: variants and seeds called NA, None, 007 or =1+1 keep these names, and case. Blanks around
@@ -173,7 +173,7 @@ def _frame(runs: Sequence[_Run]) -> pd.DataFrame:
 # --- Columns ------------------------------------------------------------------------------------------------------
 
 
-def _wanted(columns: Columns) -> list[tuple[str, str]]:
+def _wanted(columns: RunColumns) -> list[tuple[str, str]]:
     """Role and name of every column that is asked for."""
     if isinstance(columns.seed, str) or not columns.seed:
         raise ImportedError([Fault(file="seed", got=f"got {columns.seed!r}", allowed="a tuple of names of columns")])
@@ -202,7 +202,7 @@ def _optional(sheet: Sheet, name: str) -> str:
 
 def _column_faults(sheet: Sheet, wanted: Sequence[tuple[str, str]]) -> list[Fault]:
     faults = []
-    defaults = [("status", Columns().status), ("count", Columns().count)]
+    defaults = [("status", RunColumns().status), ("count", RunColumns().count)]
     for role, name in wanted:
         places = [str(i) for i, other in enumerate(sheet.header, start=1) if other == name]
         if len(places) > 1:
