@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knockout.analysis.external import table
-from knockout.analysis.external.runs import STATES, WORDS, Imported, ImportedError, RunColumns, read_runs
+from knockout.analysis.external.runs import STATES, WORDS, Imported, RunColumns, read_runs
 from knockout.errors import UserError
+from knockout.strict import FaultsError
 
 Write = Callable[..., Path]
 
@@ -66,7 +67,7 @@ def rows(found: Imported, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def refused(path: Path, columns: RunColumns | None = None, *, statuses: Mapping[str, str] | None = None) -> list[str]:
-    with pytest.raises(ImportedError) as caught:
+    with pytest.raises(FaultsError) as caught:
         read_runs(path, columns or RunColumns(), statuses=statuses)
     assert isinstance(caught.value, UserError)
     assert isinstance(caught.value, ValueError)
@@ -312,11 +313,11 @@ def test_a_column_that_stands_twice_is_refused_if_it_is_needed(write: Write) -> 
 
 def test_columns_that_cannot_be_meant(write: Write) -> None:
     path = write(ROW)
-    with pytest.raises(ImportedError, match='metric: column "seed" is already named for seed'):
+    with pytest.raises(FaultsError, match='metric: column "seed" is already named for seed'):
         read_runs(path, RunColumns(metric="seed"))
-    with pytest.raises(ImportedError, match="got 'seed'\n    allowed: a tuple"):
+    with pytest.raises(FaultsError, match="got 'seed'\n    allowed: a tuple"):
         read_runs(path, RunColumns(seed="seed"))  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(ImportedError, match="a tuple"):
+    with pytest.raises(FaultsError, match="a tuple"):
         read_runs(path, RunColumns(seed=()))
 
 
@@ -748,6 +749,6 @@ def test_no_bytes_raise_anything_else(folder: Path, raw: bytes, start: bytes) ->
     path.write_bytes(start + raw)
     try:
         found = read_runs(path, RunColumns())
-    except ImportedError:
+    except FaultsError:
         return
     assert (np.isfinite(found.frame["value"]) == (found.frame["status"] == "finished")).all()

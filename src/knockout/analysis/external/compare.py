@@ -11,22 +11,32 @@ import numpy.typing as npt
 import pandas as pd
 
 from knockout.analysis.external.frame import (
-    Columns,
+    FrameColumns,
     FrameError,
     check_columns,
+    check_magnitude,
     check_once,
-    check_size,
     correctness_of,
-    listed,
     names_of,
-    numbers,
+    numbers_of,
     seeds_of,
+    short_list,
     statuses_of,
-    texts_of,
+    test_set_size,
 )
 from knockout.analysis.inference.comparison import Comparison, compare_runs
 from knockout.analysis.inference.pairs import Seed
-from knockout.analysis.stats.metric import Better, Metric, better_by_name, counted, is_share, raw, share, words_of
+from knockout.analysis.stats.metric import (
+    Better,
+    Metric,
+    better_by_name,
+    counted,
+    digits_for,
+    is_share,
+    raw,
+    share,
+    words_of,
+)
 from knockout.strict import build, nearest
 from knockout.study import Plan
 
@@ -80,7 +90,7 @@ def compare(
     Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
     test sets that differ, a value outside the unit, a baseline that is not there.
     """
-    columns = Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
+    columns = FrameColumns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
     check_columns(
         frame, columns, factors=factors, secondary=secondary if isinstance(secondary, str) else list(secondary)
     )
@@ -91,7 +101,7 @@ def compare(
     if baseline not in set(names):
         hint = nearest(baseline, sorted(set(names)))
         raise FrameError(
-            f'no run of the baseline "{baseline}"; {variant} has {listed(sorted(set(names)))}'
+            f'no run of the baseline "{baseline}"; {variant} has {short_list(sorted(set(names)))}'
             + (f'; did you mean "{hint}"?' if hint else "")
         )
     chosen = _variants(names, baseline, variants)
@@ -104,7 +114,7 @@ def compare(
     )
     judged_by = _plan(plan, measured, margin=margin, alpha=alpha)
     if measured.unit != "points":
-        measured = replace(measured, digits=raw("", better="higher", margin=judged_by.margin).digits)
+        measured = replace(measured, digits=digits_for(judged_by.margin))
     runs = pd.DataFrame(
         {
             "variant": names,
@@ -143,7 +153,7 @@ def compare(
         notes=[*notes, *made],
     )
     if factors and not found.crossings:
-        why = f"{listed(factors)} cross in no full factorial of two levels each: there are no main effects to tell."
+        why = f"{short_list(factors)} cross in no full factorial of two levels each: there are no main effects to tell."
         found = replace(found, notes=(*found.notes, why))
     return found
 
@@ -160,7 +170,7 @@ def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None)
         if name not in there:
             hint = nearest(name, there)
             raise FrameError(
-                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {listed(there)}")
+                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {short_list(there)}")
             )
     return list(wanted)
 
@@ -172,7 +182,7 @@ def _values(frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_
         if metric != "accuracy":
             raise FrameError(f'no column "{metric}"; from correctness per example alone only "accuracy" can be told')
         return [math.nan if a is None else float(a.mean()) for a in arrays]
-    return numbers(frame, metric)
+    return numbers_of(frame, metric)
 
 
 def _is_accuracy(name: str) -> bool:
@@ -193,7 +203,7 @@ def _measured(
     frame: pd.DataFrame,
     values: list[float],
     states: Sequence[str],
-    columns: Columns,
+    columns: FrameColumns,
     *,
     arrays: "list[npt.NDArray[np.bool_] | None] | None",
     unit: Unit | None,
@@ -203,7 +213,7 @@ def _measured(
 ) -> tuple[Metric, list[float]]:
     """The metric, and the values as it keeps them."""
     name = columns.metric
-    texts = texts_of(frame, columns, arrays, states)
+    texts = test_set_size(frame, columns, arrays, states)
     if better is None:
         better = _way(name)
     if better not in ("higher", "lower"):
@@ -212,7 +222,7 @@ def _measured(
         unit = "share" if is_share(name) else "raw"
     if unit not in ("share", "percent", "raw"):
         raise FrameError(f'unit must be "share", "percent" or "raw", got {unit!r}')
-    check_size(values, states, name)
+    check_magnitude(values, states, name)
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished"]
     if unit == "raw":
         return raw(name, better=better, margin=margin or 1.0), values
@@ -246,8 +256,8 @@ def _measured(
 def _secondary(
     frame: pd.DataFrame, name: str, states: Sequence[str], better: Better | None
 ) -> tuple[Metric, list[float | None]]:
-    values = numbers(frame, name)
-    check_size(values, states, name)
+    values = numbers_of(frame, name)
+    check_magnitude(values, states, name)
     way = _way(name) if better is None else better
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished" and math.isfinite(v)]
     in_points = is_share(name) and all(0 <= v <= 1 for v in finite)
@@ -305,7 +315,7 @@ def _changes(
         key = tuple(levels[v].values())
         if key in seen:
             raise FrameError(
-                f'"{v}" has the same {listed(factors)} as "{seen[key]}": a cell of a factorial has one name'
+                f'"{v}" has the same {short_list(factors)} as "{seen[key]}": a cell of a factorial has one name'
             )
         seen[key] = v
     return changed

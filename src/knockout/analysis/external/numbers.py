@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knockout.analysis.external.table import OPTIONS, Sheet, counted, listed, similar, some
+from knockout.analysis.external.table import OPTIONS, Sheet, count_with_noun, quoted_list, similar, some
 from knockout.strict import Fault, got_text
 
 # float() also takes 1_000 and the digits of other scripts
@@ -110,10 +110,10 @@ def _no_numbers(sheet: Sheet, column: str, bad: Sequence[int]) -> Fault:
         got = f"{column} holds true and false ({sheet.place} {sheet.rows[bad[0]]}), which are no values of a metric"
     else:
         first = f"{sheet.place} {sheet.rows[bad[0]]}: {got_text(cells[bad[0]])}"
-        got = f"{column} is not a number in any of {counted(len(sheet.rows), 'row')} ({first})"
+        got = f"{column} is not a number in any of {count_with_noun(len(sheet.rows), 'row')} ({first})"
     numeric = [name for name in dict.fromkeys(sheet.header) if name in sheet.numeric or _is_numeric(sheet, name)]
     near = dict.fromkeys([*similar(column, numeric), *numeric])
-    way = f"columns of numbers are {listed(near, most=5)}; name one with {OPTIONS['metric']}"
+    way = f"columns of numbers are {quoted_list(near, most=5)}; name one with {OPTIONS['metric']}"
     return sheet.fault("metric", got, allowed=way if numeric else "a column of numbers, and there is none")
 
 

@@ -38,7 +38,7 @@ def report_runs(
 ) -> Written:
     """Read a file of runs, compare all variants with the baseline, and write the report into `target`.
 
-    Raises `knockout.analysis.external.runs.ImportedError` for a file that cannot be read so, and
+    Raises `knockout.strict.FaultsError` for a file that cannot be read so, and
     `knockout.analysis.FrameError` for runs that cannot be compared.
     """
     told = read_runs(source, columns, statuses=statuses)

@@ -10,11 +10,9 @@ from typing import Literal, get_args
 import pandas as pd
 
 from knockout.analysis.external.numbers import read_counts, read_values
-from knockout.analysis.external.table import OPTIONS, ImportedError, Sheet, counted, listed, read_sheet, similar, some
+from knockout.analysis.external.table import OPTIONS, Sheet, count_with_noun, quoted_list, read_sheet, similar, some
 from knockout.job import RECORDED, Status
-from knockout.strict import Fault, got_text, nearest
-
-__all__ = ["OPTIONS", "STATES", "WORDS", "Imported", "ImportedError", "RunColumns", "read_runs"]
+from knockout.strict import Fault, FaultsError, got_text, nearest
 
 State = Status | Literal["missing"]
 STATES: tuple[State, ...] = (*get_args(Status), "missing")
@@ -126,14 +124,14 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     The value of a run that did not finish is left out: trackers export what was logged last. Tries of a variant and
     seed that came to no result are left out beside one that did; two that did are a fault. The notes tell all this.
 
-    Raises `ImportedError` with all faults of the file's form, else of its columns, else of the cells, else of runs that
+    Raises `FaultsError` with all faults of the file's form, else of its columns, else of the cells, else of runs that
     stand twice.
     """
     wanted = _wanted(columns)
     sheet = read_sheet(path, [*(name for _, name in wanted), *LIKELY])
     faults = _column_faults(sheet, wanted)
     if faults:
-        raise ImportedError(faults)
+        raise FaultsError(faults)
     status, count = (_optional(sheet, name) for name in (columns.status, columns.count))
     names, faults = _names(sheet, "variant", columns.variant.strip())
     seeds, more = _seeds(sheet, [name.strip() for name in columns.seed])
@@ -143,7 +141,7 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     counts, fewer = read_counts(sheet, count) if count else ([None] * len(sheet.rows), [])
     faults += [*more, *fewer]
     if faults:
-        raise ImportedError(faults)
+        raise FaultsError(faults)
     read = [
         _Run(row=row, key=(variant, seed), word=word, value=value, count=size)
         for row, variant, seed, word, value, size in zip(
@@ -151,7 +149,7 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
         )
     ]
     runs, tries = _once(sheet, read)
-    blank = [f"{counted(len(sheet.blank), 'line')} of separators only left out ({sheet.places(sheet.blank)})."]
+    blank = [f"{count_with_noun(len(sheet.blank), 'line')} of separators only left out ({sheet.places(sheet.blank)})."]
     notes = [*values.notes, *(blank if sheet.blank else []), *unsaid, *tries]
     return Imported(frame=_frame(runs), notes=(*notes, *_decisions(sheet, runs, columns.metric.strip())))
 
@@ -176,7 +174,7 @@ def _frame(runs: Sequence[_Run]) -> pd.DataFrame:
 def _wanted(columns: RunColumns) -> list[tuple[str, str]]:
     """Role and name of every column that is asked for."""
     if isinstance(columns.seed, str) or not columns.seed:
-        raise ImportedError([Fault(file="seed", got=f"got {columns.seed!r}", allowed="a tuple of names of columns")])
+        raise FaultsError([Fault(file="seed", got=f"got {columns.seed!r}", allowed="a tuple of names of columns")])
     found = [("variant", columns.variant), *(("seed", name) for name in columns.seed), ("metric", columns.metric)]
     found += [(role, name) for role, name in (("status", columns.status), ("count", columns.count)) if name.strip()]
     found = [(role, name.strip()) for role, name in found]
@@ -191,7 +189,7 @@ def _wanted(columns: RunColumns) -> list[tuple[str, str]]:
         if name in names[:i]
     ]
     if twice:
-        raise ImportedError(twice)
+        raise FaultsError(twice)
     return found
 
 
@@ -209,7 +207,7 @@ def _column_faults(sheet: Sheet, wanted: Sequence[tuple[str, str]]) -> list[Faul
             got = f'{len(places)} columns are called "{name}" (columns {", ".join(places)})'
             faults.append(sheet.fault(role, got, allowed="one; give the others another name in the file"))
         if not places and (role, name) not in defaults:
-            way = f"{listed(sheet.header)}; name the right one with {OPTIONS[role]}"
+            way = f"{quoted_list(sheet.header)}; name the right one with {OPTIONS[role]}"
             if len(sheet.header) == 1:
                 way += " (the header is read as one column: a comma, a semicolon or a tab separates columns)"
             likely = '" or "'.join(similar(name, sheet.header))
@@ -224,7 +222,7 @@ def _overlooked(sheet: Sheet) -> list[Fault]:
     be results."""
     for name in [name for name in LIKELY if name in sheet.cells]:
         said = [(row, cell) for row, cell in zip(sheet.rows, sheet.cells[name], strict=True)]
-        wrong = [(row, cell) for row, cell in said if WORDS.get(_plain(cell), "finished") != "finished"]
+        wrong = [(row, cell) for row, cell in said if WORDS.get(_normalized(cell), "finished") != "finished"]
         if wrong:
             got = (
                 f'the column "{name}" says "{wrong[0][1]}" ({sheet.places([row for row, _ in wrong])}), and is not read'
@@ -263,7 +261,7 @@ def _seeds(sheet: Sheet, columns: Sequence[str]) -> tuple[list[str], list[Fault]
     return joined, faults
 
 
-def _plain(word: str) -> str:
+def _normalized(word: str) -> str:
     return " ".join(re.sub("[_-]", " ", word.casefold()).split())
 
 
@@ -279,26 +277,26 @@ def _words(
     ]
     if not column:
         if statuses:
-            got = f'words are mapped ({listed(statuses)}), and there is no column "{asked}"'
+            got = f'words are mapped ({quoted_list(statuses)}), and there is no column "{asked}"'
             faults.append(sheet.fault("status", got, allowed=f"a column of statuses, named with {option}"))
         return [None] * len(sheet.rows), faults, []
-    known = {**WORDS, **{_plain(word): state for word, to in statuses.items() for state in STATES if state == to}}
-    cells = [_plain(cell) for cell in sheet.cells[column]]
+    known = {**WORDS, **{_normalized(word): state for word, to in statuses.items() for state in STATES if state == to}}
+    cells = [_normalized(cell) for cell in sheet.cells[column]]
     unknown: dict[str, list[int]] = {}
     for row, cell, plain in zip(sheet.rows, sheet.cells[column], cells, strict=True):
-        if plain not in known and plain not in map(_plain, statuses):
+        if plain not in known and plain not in map(_normalized, statuses):
             unknown.setdefault(cell, []).append(row)
     found = [
         sheet.fault(
             "status",
             f"{got_text(word)} is not known ({sheet.places(rows)})",
             allowed=f'{", ".join(WORDS)}; or {option} "{word}=missing" says what it is (one of {", ".join(STATES)})',
-            nearest=nearest(_plain(word), WORDS),
+            nearest=nearest(_normalized(word), WORDS),
         )
         for word, rows in unknown.items()
     ]
-    unsaid = [word for word in statuses if _plain(word) not in cells]
-    notes = [f"No row has the status {listed(unsaid)}, which was mapped."] if unsaid else []
+    unsaid = [word for word in statuses if _normalized(word) not in cells]
+    notes = [f"No row has the status {quoted_list(unsaid)}, which was mapped."] if unsaid else []
     return [known.get(cell) for cell in cells], [*faults, *some(found, "words that are not known")], notes
 
 
@@ -324,7 +322,7 @@ def _once(sheet: Sheet, runs: Sequence[_Run]) -> tuple[list[_Run], list[str]]:
         else:
             without += tries[:-1]
     if faults:
-        raise ImportedError(some(faults, "variants with seeds that stand more than once"))
+        raise FaultsError(some(faults, "variants with seeds that stand more than once"))
     for lost, why in (
         (beside, "that came to no result were left out, beside the one that ended"),
         (without, "were left out: none came to a result, and the last one in the file stands for them"),

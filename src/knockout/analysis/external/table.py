@@ -13,13 +13,12 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from knockout.errors import UserError
-from knockout.strict import Fault, nearest, shown
+from knockout.strict import Fault, FaultsError, nearest, shown
 
 MAX_BYTES = 100_000_000
 MAX_ROWS = 1_000_000
 MOST = 10
-"""Faults of one kind that are told; the others are counted."""
+"""Faults of one kind that are told; the others are count_with_noun."""
 
 OPTIONS = {"variant": "--variant", "seed": "--seed", "metric": "--metric", "status": "--status", "count": "--count"}
 """How the command line lets a column be named, for messages."""
@@ -42,14 +41,6 @@ ENDINGS = {
 }
 ENDINGS |= {".jsonl": ENDINGS[".json"], ".ndjson": ENDINGS[".json"], ".pickle": ENDINGS[".pkl"]}
 JSON = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\[{\]])")
-
-
-class ImportedError(UserError, ValueError):
-    """A file of runs cannot be read as it is: every fault that could be told, each with the way on."""
-
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__("\n".join(map(str, self.faults)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +77,7 @@ def read_sheet(path: Path, wanted: Sequence[str]) -> Sheet:
     `wanted`: names of columns. They decide between separators, and of Parquet only they are read. A CSV file is UTF-8,
     or UTF-16 with its byte order mark. Compressed files are not read.
 
-    Raises `ImportedError` for a file that is not there or is something else, and for rows that are longer or shorter
+    Raises `FaultsError` for a file that is not there or is something else, and for rows that are longer or shorter
     than the header.
     """
     file = shown(path)
@@ -121,18 +112,18 @@ def similar(name: str, there: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*get_close_matches(name, there, n=3), *parts]))[:3]
 
 
-def counted(n: int, noun: str) -> str:
+def count_with_noun(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def listed(names: Iterable[str], *, most: int = 30) -> str:
+def quoted_list(names: Iterable[str], *, most: int = 30) -> str:
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(f'"{name}"' for name in names[:most]) + more
 
 
-def _error(file: str, got: str) -> ImportedError:
-    return ImportedError([Fault(file=file, got=got)])
+def _error(file: str, got: str) -> FaultsError:
+    return FaultsError([Fault(file=file, got=got)])
 
 
 def _absent(path: Path) -> str:
@@ -187,7 +178,7 @@ def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
             row = next(reader, None)
         except csv.Error as error:
             got = f"no CSV ({error}); a quotation mark in a cell is written twice, and the cell between two more"
-            raise ImportedError([*some(faults, "rows"), Fault(file=file, key=f"line {line}", got=got)]) from error
+            raise FaultsError([*some(faults, "rows"), Fault(file=file, key=f"line {line}", got=got)]) from error
         if row is None:
             break
         cells = [cell.strip() for cell in row]
@@ -203,7 +194,7 @@ def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
             numbers.append(line)
             rows.append(cells)
     if faults:
-        raise ImportedError(some(faults, "rows that do not fit the header"))
+        raise FaultsError(some(faults, "rows that do not fit the header"))
     if not header or not rows:
         raise _error(
             file, "holds a header and no rows: one row per run is needed" if header else "holds blank lines only"
@@ -268,13 +259,13 @@ def _parquet(file: str, raw: bytes, wanted: Sequence[str]) -> Sheet:
         table = pq.ParquetFile(pa.BufferReader(raw), read_dictionary=texts).read(columns=chosen)
         cells = {name.strip(): _cells(table.column(name)) for name in chosen}
     except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, ImportedError):
+        if isinstance(error, FaultsError):
             raise
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise _error(file, f"no Parquet file that can be read: {told}") from error
     size = sum(len(cell) for column in cells.values() for cell in column)
     if size > MAX_BYTES:
-        raise _error(file, f"holds {size:,} characters in {listed(cells)}; at most {MAX_BYTES:,} are read")
+        raise _error(file, f"holds {size:,} characters in {quoted_list(cells)}; at most {MAX_BYTES:,} are read")
     return Sheet(
         file=file,
         place="row",
