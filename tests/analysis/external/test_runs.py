@@ -5,6 +5,7 @@ import json
 import pickle
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knockout.analysis.external import table
+from knockout import tabular
 from knockout.analysis.external.runs import STATES, WORDS, Imported, RunColumns, read_runs
 from knockout.errors import UserError
 from knockout.strict import FaultsError
@@ -220,18 +221,18 @@ ROW = runs("a,1,.5")
         ("mark.csv", b"\xef\xbb\xbf", "holds blank lines only"),
         ("header.csv", b"variant,seed,accuracy\n", "holds a header and no rows"),
         ("noise.csv", bytes(range(256)), "is a binary file"),
-        ("book.xlsx", workbook(), "is a workbook or an archive: save the sheet as CSV (UTF-8)"),
+        ("book.xlsx", workbook(), "is a zip archive or a workbook: unpack it, or save the sheet as CSV (UTF-8)"),
         (
             "old.xls",
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500),
             "is an old Excel workbook: save the sheet as CSV",
         ),
-        ("runs.csv.gz", gzip.compress(ROW.encode()), "is compressed: unpack it first (gunzip)"),
+        ("runs.csv.gz", gzip.compress(ROW.encode()), "is compressed with gzip: unpack it first (gunzip)"),
         ("runs.json", b'[{"variant": "a"}]', "is JSON"),
         ("runs.jsonl", b'{"variant": "a"}\n', "is JSON"),
         ("named.csv", json.dumps({"variant": {"0": "a"}}).encode(), "is JSON"),
         ("runs.pkl", pickle.dumps({"variant": ["a"]}), "is a pickle, which is never read"),
-        ("named.pickle.csv", pickle.dumps({"variant": ["a"] * 300}), "is a binary file"),
+        ("named.pickle.csv", pickle.dumps({"variant": ["a"] * 300}), "is a pickle, which is never read"),
         (
             "latin.csv",
             ROW.replace("a,1", "größe,1").encode("latin-1"),
@@ -258,8 +259,8 @@ def test_a_folder_and_a_file_that_is_not_there(write: Write, tmp_path: Path) -> 
 
 
 def test_a_file_that_is_too_large_is_not_read(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "MAX_BYTES", 10)
-    assert refused(write(ROW)) == [f"has {len(ROW)} bytes; at most 10 are read"]
+    monkeypatch.setattr(tabular, "RUNS", replace(tabular.RUNS, file_bytes=10))
+    assert refused(write(ROW)) == [f"{len(ROW)} bytes, where a file may have 10"]
 
 
 def test_a_pickle_is_never_loaded(write: Write, tmp_path: Path) -> None:
@@ -664,7 +665,7 @@ def test_bytes_are_text_in_parquet(tmp_path: Path) -> None:
 def test_faults_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.parquet"
     pq.write_table(pa.table({"variant": [None, "b"], "seed": [1, 1], "accuracy": [[1.0], [2.0]]}), path)
-    assert refused(path)[0].startswith('column "accuracy" holds list<')
+    assert refused(path)[0].startswith("column 'accuracy' holds list<")
     pq.write_table(pa.table({"variant": [None, "b"], "seed": [1, 1], "accuracy": ["x", "y"], "loss": [1, 2]}), path)
     told = refused(path)
     assert told[0].startswith('row 1: variant ("variant") is empty')
@@ -677,13 +678,13 @@ def test_faults_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     pq.write_table(twice, path)
     assert refused(path)[0].startswith('metric: 2 columns are called "accuracy"')
     pq.write_table(twice.slice(0, 0), path)
-    assert refused(path) == ["has 0 rows; 1 to 1,000,000 are read"]
+    assert refused(path) == ["holds a header and no rows: one row per run is needed"]
     repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 60_000, pa.int32()), pa.array(["x" * 2000]))
     pq.write_table(pa.table({"variant": repeated, "seed": range(60_000), "accuracy": [0.5] * 60_000}), path)
-    assert refused(path)[0].startswith("holds 120,")
+    assert "take 120," in refused(path)[0]
     pq.write_table(pa.table({"variant": ["a"] * 9}), path)
-    monkeypatch.setattr(table, "MAX_ROWS", 8)
-    assert refused(path) == ["has 9 rows; 1 to 8 are read"]
+    monkeypatch.setattr(tabular, "RUNS", replace(tabular.RUNS, rows=8))
+    assert refused(path) == ["9 rows, where at most 8 are read; take a part of them"]
 
 
 # --- Properties ---------------------------------------------------------------------------------------------------
