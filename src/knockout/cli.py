@@ -68,7 +68,7 @@ class Tokens(enum.StrEnum):
 
 
 def main() -> None:
-    """Run the command line: a user's fault is one account on standard error and exit code 2."""
+    """Run the command line: a user's fault is one message on standard error and exit code 2."""
     try:
         app()
     except (UserError, PermissionError) as error:

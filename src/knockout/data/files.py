@@ -217,8 +217,8 @@ def _class_names(schema: Any, columns: Sequence[str]) -> list[str] | None:
     """Names that `datasets` has left in a Parquet file: {"info": {"features": {column: {"names": [...]}}}}."""
     try:
         features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
-        found = next((features[c] for c in columns if features.get(c, {}).get("_type") == "ClassLabel"), None)
-        return None if found is None else [str(name) for name in found["names"]]
+        feature = next((features[c] for c in columns if features.get(c, {}).get("_type") == "ClassLabel"), None)
+        return None if feature is None else [str(name) for name in feature["names"]]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 

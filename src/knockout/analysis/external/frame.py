@@ -1,4 +1,4 @@
-"""Columns: what a tidy frame of runs holds, read strictly. Whatever is not what it seems is refused, with the row."""
+"""Read the columns of a tidy frame of runs strictly: a cell of the wrong kind is an error that names its row."""
 
 import math
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def check_columns(frame: object, columns: FrameColumns, *, factors: Sequence[str
 
 def names_of(frame: pd.DataFrame, column: str) -> list[str]:
     """Names as text. `None` and NaN are no names: as texts they would be."""
-    found = []
+    names = []
     for i, name in enumerate(frame[column].tolist()):
         if not isinstance(name, str):
             if name is None or name is pd.NA or (isinstance(name, float) and math.isnan(name)):
@@ -81,21 +81,21 @@ def names_of(frame: pd.DataFrame, column: str) -> list[str]:
             raise FrameError(f"row {i}: {column} is {name!r}; names are text: convert the column with astype(str)")
         if not name.strip():
             raise FrameError(f"row {i}: {column} is empty")
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def seeds_of(frame: pd.DataFrame, column: str) -> list[Seed]:
-    found: list[Seed] = []
+    seeds: list[Seed] = []
     for i, value in enumerate(map(_python_value, frame[column].tolist())):
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
             raise FrameError(f"row {i}: {column} is {value!r}; a seed is a whole number or a text")
-        found.append(value)
-    if len({type(s) for s in found}) > 1:
+        seeds.append(value)
+    if len({type(s) for s in seeds}) > 1:
         raise FrameError(f'{column} holds numbers and texts; 7 and "7" would not pair: make them all one')
-    return found
+    return seeds
 
 
 def check_once(names: Sequence[str], seeds: Sequence[Seed], columns: FrameColumns) -> None:
@@ -113,11 +113,11 @@ def correctness_of(frame: pd.DataFrame, columns: FrameColumns) -> "list[npt.NDAr
     """Correctness per example of every run, where the column is there."""
     if columns.correct not in frame:
         return None
-    found: list[npt.NDArray[np.bool_] | None] = []
+    arrays: list[npt.NDArray[np.bool_] | None] = []
     sizes: dict[int, int] = {}
     for i, cell in enumerate(frame[columns.correct].tolist()):
         if cell is None or cell is pd.NA or (isinstance(cell, float) and math.isnan(cell)):
-            found.append(None)
+            arrays.append(None)
             continue
         try:
             array = np.asarray(cell)
@@ -129,19 +129,19 @@ def correctness_of(frame: pd.DataFrame, columns: FrameColumns) -> "list[npt.NDAr
                 f" {got_text(str(cell))}"
             )
         sizes.setdefault(array.size, i)
-        found.append(array.astype(bool))
+        arrays.append(array.astype(bool))
     if len(sizes) > 1:
         (a, i), (b, j) = list(sizes.items())[:2]
         raise FrameError(f"rows {i} and {j} saw different test sets: {a} and {b} examples in {columns.correct}")
-    return found
+    return arrays
 
 
 def numbers_of(frame: pd.DataFrame, column: str) -> list[float]:
     """A column as floats, NaN where it is empty. Raises `FrameError` where it holds anything else than numbers."""
-    found = []
+    values = []
     for i, value in enumerate(map(_python_value, frame[column].tolist())):
         if value is None or value is pd.NA:
-            found.append(math.nan)
+            values.append(math.nan)
         elif isinstance(value, bool) or not isinstance(value, int | float):
             kind = "text" if isinstance(value, str) else type(value).__name__
             raise FrameError(
@@ -149,8 +149,8 @@ def numbers_of(frame: pd.DataFrame, column: str) -> list[float]:
                 " (pandas.to_numeric makes one, and says where it cannot)"
             )
         else:
-            found.append(float(value))
-    return found
+            values.append(float(value))
+    return values
 
 
 def check_magnitude(values: Sequence[float], states: Sequence[str], column: str) -> None:
@@ -166,9 +166,9 @@ def statuses_of(
     frame: pd.DataFrame, values: Sequence[float], columns: FrameColumns, notes: list[str], metric: str
 ) -> list[str]:
     """Each run's status: as the column says, or as its value says where there is none."""
-    told = columns.status in frame
-    given = frame[columns.status].tolist() if told else ["finished"] * len(values)
-    found, diverged, absent = [], [], []
+    has_column = columns.status in frame
+    given = frame[columns.status].tolist() if has_column else ["finished"] * len(values)
+    states, diverged, absent = [], [], []
     for i, (word, value) in enumerate(zip(given, values, strict=True)):
         if not isinstance(word, str) or word not in STATUSES:
             hint = nearest(word, STATUSES) if isinstance(word, str) else ""
@@ -176,22 +176,22 @@ def statuses_of(
                 f"row {i}: {columns.status} is {got_text(word)}; one of {', '.join(STATUSES)} is needed"
                 + (f'; did you mean "{hint}"?' if hint else "")
             )
-        if word == "finished" and math.isnan(value) and not told:
+        if word == "finished" and math.isnan(value) and not has_column:
             word = "missing"
             absent.append(i)
         elif word == "finished" and not math.isfinite(value):
             word = "diverged"
             diverged.append(i)
-        found.append(word)
+        states.append(word)
     if diverged:
-        what = "no finite number" if told else "infinite"
+        what = "no finite number" if has_column else "infinite"
         notes.append(f"{metric} is {what} in {_rows(diverged)}: counted as diverged, which is a failure.")
     if absent:
         notes.append(
             f"There is no {metric} in {_rows(absent)} and no column {columns.status}: counted as missing. Whatever"
             f' diverged must say so in that column ("diverged"), to be counted as a failure.'
         )
-    return found
+    return states
 
 
 def test_set_size(
@@ -217,8 +217,8 @@ def test_set_size(
 
 
 def short_list(items: Sequence[object]) -> str:
-    told = [str(i) for i in items[:8]]
-    return ", ".join(told) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
+    shown = [str(i) for i in items[:8]]
+    return ", ".join(shown) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
 
 
 def _rows(rows: Sequence[int]) -> str:

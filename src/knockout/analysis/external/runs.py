@@ -1,4 +1,4 @@
-"""Runs from elsewhere as one tidy frame: an export of Weights & Biases or MLflow, a spreadsheet, a Parquet file."""
+"""Runs of other programs as one tidy frame: an export of Weights & Biases or MLflow, a spreadsheet, a Parquet file."""
 
 import math
 import re
@@ -49,7 +49,7 @@ WORDS: Mapping[str, State] = {
 """A word of a status column, without case and with blanks for _ and - -> Knockout's word."""
 
 LIKELY = ("State", "state", "Status", "status")
-"""What a column of statuses is called elsewhere: State by W&B, status by MLflow's search_runs and `mlflow experiments
+"""What other tools call a column of statuses: State by W&B, status by MLflow's search_runs and `mlflow experiments
 csv`, Status by the CSV of its pages ("Start Time,Duration,Run ID,Name,Source Type,Source Name,User,Status,...")."""
 
 
@@ -71,7 +71,7 @@ class Imported:
     frame: pd.DataFrame
     """One row per run, in the file's order, and one run per variant and seed. variant (str), seed (str), value
     (float64; finite where a run finished, else NaN), status (one of `STATES`), count (Int64: test examples; <NA> where
-    not told), row (the line on which it begins, of which the header is 1; of Parquet the row, from 1)."""
+    where unknown), row (the line on which it begins, of which the header is 1; of Parquet the row, from 1)."""
     notes: tuple[str, ...]
     """what was decided, in words and with the lines"""
 
@@ -110,7 +110,7 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     Every cell is text first: variants and seeds called NA, None, 007 or =1+1 keep these names, and case. Blanks around
     a cell are stripped. Several seed columns are joined with " / ": seed and data set together can be what pairs.
 
-    Text files: UTF-8, or UTF-16 with its mark; separated by comma, semicolon or tab, as the header tells. A decimal
+    Text files: UTF-8, or UTF-16 with its mark; separated by comma, semicolon or tab, as the header shows. A decimal
     comma is read in files with semicolons or tabs, if no other value of the metric has a point. Percentages (91.2%,
     91.2 %) become shares (.912), if all values have the sign. Compressed files, workbooks, JSON and pickles are
     refused.
@@ -122,7 +122,7 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     - without a status column: blank and NaN are missing, infinite values are diverged runs, numbers finished ones.
 
     The value of a run that did not finish is left out: trackers export what was logged last. Tries of a variant and
-    seed that came to no result are left out beside one that did; two that did are a fault. The notes tell all this.
+    seed that came to no result are left out beside one that did; two that did are a fault. The notes list all this.
 
     Raises `FaultsError` with all faults of the file's form, else of its columns, else of the cells, else of runs that
     stand twice.
@@ -175,22 +175,22 @@ def _wanted(columns: RunColumns) -> list[tuple[str, str]]:
     """Role and name of every column that is asked for."""
     if isinstance(columns.seed, str) or not columns.seed:
         raise FaultsError([Fault(file="seed", got=f"got {columns.seed!r}", allowed="a tuple of names of columns")])
-    found = [("variant", columns.variant), *(("seed", name) for name in columns.seed), ("metric", columns.metric)]
-    found += [(role, name) for role, name in (("status", columns.status), ("count", columns.count)) if name.strip()]
-    found = [(role, name.strip()) for role, name in found]
-    names = [name for _, name in found]
+    roles = [("variant", columns.variant), *(("seed", name) for name in columns.seed), ("metric", columns.metric)]
+    roles += [(role, name) for role, name in (("status", columns.status), ("count", columns.count)) if name.strip()]
+    roles = [(role, name.strip()) for role, name in roles]
+    names = [name for _, name in roles]
     twice = [
         Fault(
             file=role,
-            got=f'column "{name}" is already named for {found[names.index(name)][0]}',
+            got=f'column "{name}" is already named for {roles[names.index(name)][0]}',
             allowed="another column",
         )
-        for i, (role, name) in enumerate(found)
+        for i, (role, name) in enumerate(roles)
         if name in names[:i]
     ]
     if twice:
         raise FaultsError(twice)
-    return found
+    return roles
 
 
 def _optional(sheet: Sheet, name: str) -> str:
@@ -247,7 +247,7 @@ def _names(sheet: Sheet, role: str, column: str) -> tuple[list[str], list[Fault]
 
 def _seeds(sheet: Sheet, columns: Sequence[str]) -> tuple[list[str], list[Fault]]:
     read = [_names(sheet, "seed", name) for name in columns]
-    faults = [fault for _, found in read for fault in found]
+    faults = [fault for _, of_column in read for fault in of_column]
     parts = list(zip(*(cells for cells, _ in read), strict=True))
     joined = [" / ".join(part) for part in parts]
     first: dict[str, int] = {}
@@ -286,7 +286,7 @@ def _words(
     for row, cell, plain in zip(sheet.rows, sheet.cells[column], cells, strict=True):
         if plain not in known and plain not in map(_normalized, statuses):
             unknown.setdefault(cell, []).append(row)
-    found = [
+    unknown_words = [
         sheet.fault(
             "status",
             f"{got_text(word)} is not known ({sheet.places(rows)})",
@@ -297,7 +297,7 @@ def _words(
     ]
     unsaid = [word for word in statuses if _normalized(word) not in cells]
     notes = [f"No row has the status {quoted_list(unsaid)}, which was mapped."] if unsaid else []
-    return [known.get(cell) for cell in cells], [*faults, *some(found, "words that are not known")], notes
+    return [known.get(cell) for cell in cells], [*faults, *some(unknown_words, "words that are not known")], notes
 
 
 # --- Decisions ----------------------------------------------------------------------------------------------------
@@ -342,9 +342,9 @@ def _decisions(sheet: Sheet, runs: Sequence[_Run], metric: str) -> list[str]:
     infinite = [r.row for r in runs if r.word is None and r.state == "diverged"]
     # pandas, and so MLflow's search_runs().to_csv(), writes NaN as an empty cell; W&B writes NaN (wandb/wandb#2202)
     blank = [r.row for r in runs if r.word == "finished" and r.state == "missing"]
-    untold = [r.row for r in runs if r.word is None and r.state == "missing"]
+    no_status = [r.row for r in runs if r.word is None and r.state == "missing"]
     unused = [r.row for r in runs if r.state != "finished" and r.value is not None and math.isfinite(r.value)]
-    found = []
+    notes = []
     for rows, one, many in (
         (
             no_number,
@@ -362,7 +362,7 @@ def _decisions(sheet: Sheet, runs: Sequence[_Run], metric: str) -> list[str]:
             f"runs finished without {metric}: they count as missing",
         ),
         (
-            untold,
+            no_status,
             f"run has no {metric}, and no column tells its status: it counts as missing",
             f"runs have no {metric}, and no column tells their status: they count as missing",
         ),
@@ -373,10 +373,10 @@ def _decisions(sheet: Sheet, runs: Sequence[_Run], metric: str) -> list[str]:
         ),
     ):
         if rows:
-            found.append(f"{len(rows):,} {one if len(rows) == 1 else many} ({sheet.places(rows)}).")
-    if blank or untold:
-        found.append(
+            notes.append(f"{len(rows):,} {one if len(rows) == 1 else many} ({sheet.places(rows)}).")
+    if blank or no_status:
+        notes.append(
             "pandas and MLflow write NaN as a blank, so a run that diverged cannot be told from one without a result:"
             ' with the status "diverged" it counts as a failure.'
         )
-    return found
+    return notes

@@ -220,14 +220,14 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _cells(column: pa.ChunkedArray) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
             values = [_cell(v) for v in chunk.dictionary.to_pylist()]
-            found += ["" if i is None else values[i] for i in chunk.indices.to_pylist()]
+            texts += ["" if i is None else values[i] for i in chunk.indices.to_pylist()]
         else:
-            found += [_cell(v) for v in chunk.to_pylist()]
-    return found
+            texts += [_cell(v) for v in chunk.to_pylist()]
+    return texts
 
 
 def _cell(value: object) -> str:
