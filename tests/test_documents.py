@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knockout.job import DataSpec
-from knockout.strict import StudyError
+from knockout.strict import FaultsError
 from knockout.study import Budget, Claim, Plan, RunSpec, read_study
 from knockout.variants import Factors, Recipe
 
@@ -54,7 +54,7 @@ def test_every_key_of_a_plan_is_explained() -> None:
 def test_every_key_at_the_top_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text("zzz = 1\n", encoding="utf-8")
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(FaultsError) as caught:
         read_study(path)
     (allowed,) = [fault.allowed for fault in caught.value.faults if fault.key == "zzz"]
     told = documented((REPOSITORY / "ablations" / "README.md").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ import pytest
 
 from knockout.job import DataSpec
 from knockout.starter import write_starter
-from knockout.strict import StudyError
+from knockout.strict import FaultsError
 from knockout.study import Budget, Claim, RunSpec, default_plan_text, read_study
 from knockout.variants import Recipe
 
@@ -45,10 +45,10 @@ def test_the_recipe_and_the_top_are_whole_and_most_lines_carry_a_comment(tmp_pat
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("mine", encoding="utf-8")
-    with pytest.raises(StudyError, match=r"already there: plan.toml"):
+    with pytest.raises(FaultsError, match=r"already there: plan.toml"):
         write_starter(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["plan.toml"]
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(StudyError, match="is a file"):
+    with pytest.raises(FaultsError, match="is a file"):
         write_starter(file)

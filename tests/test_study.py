@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from knockout.ledger import read_ledger
 from knockout.seeds import placebo_streams
-from knockout.strict import Fault, StudyError
+from knockout.strict import Fault, FaultsError
 from knockout.study import (
     SCHEMA,
     Plan,
@@ -52,7 +52,7 @@ def study_text(
 
 
 def faults_of(path: Path) -> tuple[Fault, ...]:
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(FaultsError) as caught:
         read_study(path)
     return caught.value.faults
 
@@ -470,7 +470,7 @@ def test_a_bad_study_has_one_fault_that_says_the_way_on(
     text: str, key: str, got: str, allowed: str, near: str, write_study: WriteStudy
 ) -> None:
     path = write_study(text)
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(FaultsError) as caught:
         read_study(path)
     (fault,) = caught.value.faults
     assert fault.key == key
@@ -489,7 +489,7 @@ def test_a_bad_study_has_one_fault_that_says_the_way_on(
 def test_the_text_of_a_message(write_study: WriteStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_study(study_text(rest='tokens = "wrod"\n[budget]\nhour = 8'))
     monkeypatch.chdir(path.parent)
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(FaultsError) as caught:
         read_study(path)
     assert str(caught.value) == (
         'study.toml: data.tokens: got "wrod" (did you mean "word"?)\n'
@@ -644,7 +644,7 @@ def test_control_characters_never_reach_a_message(text: str, write_study: WriteS
         rest=f"{bad} = 1\ntokens = {bad}\n[variant.{bad}]\n[variant.x]\n{bad} = 1\n",
     )
     for content in (study, study.replace(f"trainer = {bad}", ""), f"question = '{text}\x1b'"):
-        with pytest.raises(StudyError) as caught:
+        with pytest.raises(FaultsError) as caught:
             read_study(write_study(content))
         for fault in caught.value.faults:
             lines = str(fault).split("\n")

@@ -68,7 +68,7 @@ class Tokens(enum.StrEnum):
 
 
 def main() -> None:
-    """Run the command line: a user's fault is one account on standard error and exit code 2."""
+    """Run the command line: a user's fault is one message on standard error and exit code 2."""
     try:
         app()
     except (UserError, PermissionError) as error:
@@ -238,86 +238,8 @@ def run(
 
 
 @app.command()
-def report(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="A study's folder, such as results/first_study.")
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", help="Runs from elsewhere: CSV, TSV or Parquet, one row per run."),
-    ] = None,
-    baseline: Annotated[str | None, typer.Option(help="With --from: the variant that all are compared with.")] = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(help="With --from: the largest difference that does not matter."),
-    ] = None,
-    metric: Annotated[str, typer.Option(help="With --from: the column of the metric.")] = "accuracy",
-    variant: Annotated[str, typer.Option(help="With --from: the column of the variants' names.")] = "variant",
-    seed: Annotated[
-        list[str] | None,
-        typer.Option(help="With --from: the column of seeds; several make a block, such as seed and data set."),
-    ] = None,
-    status: Annotated[
-        list[str] | None,
-        typer.Option(help="With --from: the column of statuses, or WORD=STATUS for a word that is not known."),
-    ] = None,
-    count: Annotated[str, typer.Option(help="With --from: the column with the number of test examples.")] = "count",
-    unit: Annotated[
-        Unit | None, typer.Option(help="With --from: share (0 to 1), percent, or raw; told from the metric's name.")
-    ] = None,
-    lower_is_better: Annotated[
-        bool | None, typer.Option("--lower-is-better/--higher-is-better", help="With --from; told from the name.")
-    ] = None,
-    plan: Annotated[Path | None, typer.Option(help="With --from: a plan, instead of the packaged one.")] = None,
-    to: Annotated[Path | None, typer.Option(help="With --from: the report's folder, instead of FILE_report.")] = None,
-) -> None:
-    """Judge what a study has so far, or runs from elsewhere: verdicts, report.html, report.md, figures and tables."""
-    if (folder is None) == (source is None):
-        raise UserError("report takes a study's folder, or --from FILE with --baseline NAME")
-    if folder is not None:
-        _report_study(folder)
-        return
-    assert source is not None
-    from knockout.analysis.external.report import report_runs
-    from knockout.analysis.external.runs import Columns
-
-    words = [s for s in status or [] if "=" in s]
-    named = [s for s in status or [] if "=" not in s]
-    if baseline is None:
-        raise UserError("--from needs --baseline NAME: the variant that all others are compared with")
-    if len(named) > 1:
-        raise UserError(f"--status names one column, got {', '.join(named)}; WORD=STATUS maps a word")
-    columns = Columns(
-        variant=variant,
-        seed=tuple(seed or ["seed"]),
-        metric=metric,
-        status=named[0] if named else "status",
-        count=count,
-    )
-    written = report_runs(
-        source,
-        columns,
-        statuses=dict(w.rsplit("=", 1) for w in words),
-        baseline=baseline,
-        margin=margin,
-        unit=None if unit is None else unit.value,
-        better=None if lower_is_better is None else "lower" if lower_is_better else "higher",
-        plan=plan,
-        target=to or source.with_name(f"{source.stem}_report"),
-    )
-    print_verdicts(written.comparison, {}, {})
-    metric_of = written.comparison.metric
-    out.print(
-        f"{escape(metric_of.name)}: {metric_of.better} is better; margin"
-        f" {metric_of.size(written.comparison.plan.margin)}"
-    )
-    for note in written.comparison.notes:
-        out.print(escape(note), soft_wrap=True)
-    out.print()
-    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
-
-
-def _report_study(folder: Path) -> None:
+def report(folder: StudyFolder) -> None:
+    """Judge what a study has so far: verdicts, report.html, report.md, figures and tables."""
     from knockout.analysis import history
     from knockout.analysis.report.write import write_report
 
@@ -326,6 +248,68 @@ def _report_study(folder: Path) -> None:
     print_verdicts(written.comparison, written.results.design["described"], late)
     for line in written.answer:
         out.print(escape(line))
+    out.print()
+    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV, TSV or Parquet file, one row per run.")],
+    baseline: Annotated[str, typer.Option(metavar="NAME", help="The variant that all others are compared with.")],
+    metric: Annotated[str, typer.Option(help="The column of the metric.")] = "accuracy",
+    margin: Annotated[float | None, typer.Option(help="The largest difference that does not matter.")] = None,
+    variant: Annotated[str, typer.Option(help="The column of the variants' names.")] = "variant",
+    seed: Annotated[
+        list[str] | None,
+        typer.Option(help="The column of seeds. Several columns form a block, such as seed and data set."),
+    ] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option(help="The column of statuses. WORD=STATUS maps a word that Knockout does not know."),
+    ] = None,
+    count: Annotated[str, typer.Option(help="The column with the number of test examples.")] = "count",
+    unit: Annotated[
+        Unit | None,
+        typer.Option(help="share (0 to 1), percent or raw. The default follows from the metric's name."),
+    ] = None,
+    lower_is_better: Annotated[
+        bool | None,
+        typer.Option("--lower-is-better/--higher-is-better", help="The default follows from the metric's name."),
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="A plan, instead of the packaged one.")] = None,
+    to: Annotated[Path | None, typer.Option(help="The report's folder, instead of FILE_report.")] = None,
+) -> None:
+    """Judge runs that Knockout did not train: the same verdicts and the same report as for a study."""
+    from knockout.analysis.external.report import report_runs
+    from knockout.analysis.external.runs import RunColumns
+
+    mapped_words = [s for s in status or [] if "=" in s]
+    status_columns = [s for s in status or [] if "=" not in s]
+    if len(status_columns) > 1:
+        raise UserError(f"--status names one column, got {', '.join(status_columns)}; WORD=STATUS maps a word")
+    columns = RunColumns(
+        variant=variant,
+        seed=tuple(seed or ["seed"]),
+        metric=metric,
+        status=status_columns[0] if status_columns else "status",
+        count=count,
+    )
+    written = report_runs(
+        file,
+        columns,
+        statuses=dict(w.rsplit("=", 1) for w in mapped_words),
+        baseline=baseline,
+        margin=margin,
+        unit=None if unit is None else unit.value,
+        better=None if lower_is_better is None else "lower" if lower_is_better else "higher",
+        plan=plan,
+        target=to or file.with_name(f"{file.stem}_report"),
+    )
+    print_verdicts(written.comparison, {}, {})
+    judged = written.comparison.metric
+    out.print(f"{escape(judged.name)}: {judged.better} is better; margin {judged.size(written.comparison.plan.margin)}")
+    for note in written.comparison.notes:
+        out.print(escape(note), soft_wrap=True)
     out.print()
     out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
 

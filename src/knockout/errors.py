@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """What the user can mend: one account on standard error, exit code 2, and nothing was written."""
+    """What the user can mend: one message on standard error, exit code 2, and nothing was written."""

@@ -3,7 +3,7 @@
 from importlib import resources
 from pathlib import Path
 
-from knockout.strict import Fault, StudyError
+from knockout.strict import Fault, FaultsError
 from knockout.study import default_plan_text
 
 STUDY, PLAN = "first_study.toml", "plan.toml"
@@ -12,7 +12,7 @@ STUDY, PLAN = "first_study.toml", "plan.toml"
 def write_starter(folder: Path) -> list[Path]:
     """Write the starter study and plan into a folder, which is made where it is missing; return their paths.
 
-    Raises `StudyError` where either is there already: nothing is ever overwritten.
+    Raises `FaultsError` where either is there already: nothing is ever overwritten.
     """
     texts = {
         STUDY: (resources.files("knockout") / "starter.toml").read_text(encoding="utf-8"),
@@ -21,7 +21,7 @@ def write_starter(folder: Path) -> list[Path]:
     there = [name for name in texts if (folder / name).exists()]
     if there or (folder.exists() and not folder.is_dir()):
         got = f"already there: {', '.join(there)}" if there else "is a file"
-        raise StudyError([Fault(file=str(folder), got=got, allowed="an empty or a new folder")])
+        raise FaultsError([Fault(file=str(folder), got=got, allowed="an empty or a new folder")])
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -36,8 +36,8 @@ class Fault:
         )
 
 
-class StudyError(UserError, ValueError):
-    """What a user's files got wrong: every fault at once."""
+class FaultsError(UserError, ValueError):
+    """A user's files cannot be read as they are. `faults` has every fault that was seen, not just the first."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from knockout.crossings import cross_variants
 from knockout.job import DataSpec
 from knockout.seeds import placebo_streams, read_placebos, read_seeds
-from knockout.strict import Fault, StudyError, build, got_text, load_toml, nearest, shown, unknown_keys
+from knockout.strict import Fault, FaultsError, build, got_text, load_toml, nearest, shown, unknown_keys
 from knockout.trainers import DEFAULT_TRAINER, Trainer, describe_trainer
 from knockout.variants import BASELINE, changes
 
@@ -109,7 +109,7 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> "Study":
-        """Read and check a study file. Raises `knockout.strict.StudyError` with every fault."""
+        """Read and check a study file. Raises `knockout.strict.FaultsError` with every fault."""
         return read_study(Path(path))
 
     @property
@@ -179,13 +179,13 @@ def design(study: Study, *, data_id: str) -> tuple[Run, ...]:
 def read_study(path: Path) -> Study:
     """Read and check a study file and the plan that it names.
 
-    Raises `StudyError` with every fault of both.
+    Raises `FaultsError` with every fault of both.
     """
     file = shown(path)
     found = _name_faults(path.stem, file)
     raw, text, unreadable = load_toml(path)
     if raw is None:
-        raise StudyError([*found, *unreadable])
+        raise FaultsError([*found, *unreadable])
     allowed = ["question", "trainer", "variants", "cross", "seeds", "plan", "data", "model", "train", "run", "budget"]
     allowed += ["max_seeds", "placebo"]
     found += unknown_keys(raw, [*allowed, "variant", "claims"], file, "")
@@ -235,7 +235,7 @@ def read_study(path: Path) -> Study:
     found += trouble
     found += _claim_metrics(claims, plan, file)
     if found:
-        raise StudyError(found)
+        raise FaultsError(found)
     assert trainer is not None
     assert plan is not None
     assert run is not None
@@ -285,11 +285,11 @@ def default_plan_text() -> str:
 
 
 def read_plan(path: Path) -> tuple[Plan, frozenset[str]]:
-    """A plan that stands in a file of its own, and the keys that it names. Raises `StudyError` with every fault."""
+    """A plan that stands in a file of its own, and the keys that it names. Raises `FaultsError` with every fault."""
     raw, _, found = load_toml(path)
     plan, trouble = build(Plan, raw or {}, shown(path), "")
     if found or trouble:
-        raise StudyError([*found, *trouble])
+        raise FaultsError([*found, *trouble])
     assert isinstance(plan, Plan)
     return plan, frozenset(raw or {})
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_real_texts_do_not_expand_like_that(tmp_path: Path) -> None:
     words = np.random.default_rng(0).integers(0, 50, (8_000, 1_200))
     texts = [" ".join(f"longword{w}" for w in row) for row in words]
     pq.write_table(pa.table({"text": texts, "label": [i % 2 for i in range(len(texts))]}), path, compression="zstd")
-    assert sum(map(len, texts)) > limits.EXPANSION_FROM_BYTES
+    assert sum(map(len, texts)) > limits.TEXTS.expansion_from_bytes
     assert len(load_tables(DataSpec(source=str(path))).rows["unsplit"][0]) == len(texts)
 
 
@@ -74,7 +75,7 @@ def test_a_file_that_expands_to_10_gigabytes_takes_no_memory(tmp_path: Path) -> 
 
 def test_many_rows_are_refused_by_the_metadata_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    rows = limits.MAX_ROWS + 1
+    rows = limits.TEXTS.rows + 1
     column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()).take(pa.array([0] * rows)), pa.array(["a"]))
     pq.write_table(pa.table({"text": column, "label": column}), path, store_schema=False)
     with pytest.raises(DataError, match=r"a\.parquet: 5,000,001 rows, where at most 5,000,000 are read"):
@@ -122,7 +123,7 @@ def test_a_text_of_ten_megabytes(name: str, write: Callable[[Path, list[str]], N
 def test_a_text_of_the_longest_length_is_read(
     name: str, write: Callable[[Path, list[str]], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MAX_CHARACTERS", 50)
+    monkeypatch.setattr(limits, "TEXTS", replace(limits.TEXTS, cell_characters=50))
     write(tmp_path / name, [*texts(), "很" * 50])  # characters, not bytes
     assert "很" * 50 in {t for s in SPLITS for t in read_corpus(DataSpec(source=str(tmp_path / name))).splits[s].text}
     write(tmp_path / name, [*texts(), "很" * 51])
@@ -134,9 +135,9 @@ def test_a_text_of_the_longest_length_is_read(
 @pytest.mark.parametrize(
     ("limit", "value", "message"),
     [
-        ("MAX_ROWS", 59, r"60 rows, where at most 59 are read"),
-        ("MAX_TOTAL_BYTES", 300, r"bytes once expanded, where at most 300 are read"),
-        ("MAX_FILE_BYTES", 200, r"bytes, where a file may have 200"),
+        ("rows", 59, r"60 rows, where at most 59 are read"),
+        ("expanded_bytes", 300, r"bytes once expanded, where at most 300 are read"),
+        ("file_bytes", 200, r"bytes, where a file may have 200"),
     ],
 )
 def test_each_limit_in_each_format(
@@ -150,7 +151,7 @@ def test_each_limit_in_each_format(
 ) -> None:
     write(tmp_path / name, texts())
     read_corpus(DataSpec(source=str(tmp_path / name)))
-    monkeypatch.setattr(limits, limit, value)
+    monkeypatch.setattr(limits, "TEXTS", replace(limits.TEXTS, **{limit: value}))
     with pytest.raises(DataError, match=message):
         read_corpus(DataSpec(source=str(tmp_path / name)))
 
@@ -158,18 +159,18 @@ def test_each_limit_in_each_format(
 def test_rows_of_all_splits_are_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for split in ("train", "test"):
         write_lines(tmp_path / f"{split}.jsonl", [f"{split} {t}" for t in texts()])
-    monkeypatch.setattr(limits, "MAX_ROWS", 119)
+    monkeypatch.setattr(limits, "TEXTS", replace(limits.TEXTS, rows=119))
     with pytest.raises(DataError, match="120 rows, where at most 119"):
         read_corpus(DataSpec(source=str(tmp_path)))
 
 
 def test_limits_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_list(tmp_path / "a.json", texts())
-    monkeypatch.setattr(limits, "MAX_JSON_LIST_BYTES", 100)
+    monkeypatch.setattr(limits, "TEXTS", replace(limits.TEXTS, json_list_bytes=100))
     with pytest.raises(DataError, match=r"a\.json: a list of 1,\d+ bytes, where one may have 100; write one object a"):
         read_corpus(DataSpec(source=str(tmp_path / "a.json")))
     write_lines(tmp_path / "a.jsonl", texts())
-    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 20)
+    monkeypatch.setattr(limits, "TEXTS", replace(limits.TEXTS, line_bytes=20))
     with pytest.raises(DataError, match=r"a\.jsonl: line 1 has more than 20 bytes"):
         read_corpus(DataSpec(source=str(tmp_path / "a.jsonl")))
 
@@ -178,7 +179,7 @@ def test_other_columns_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """A picture beside each text is neither counted nor read."""
     table = pa.table({"text": texts(), "picture": [b"x" * 100_000] * 60, "label": [0, 1] * 30})
     pq.write_table(table, tmp_path / "a.parquet")
-    monkeypatch.setattr(limits, "MAX_TOTAL_BYTES", 10_000)
+    monkeypatch.setattr(limits, "TEXTS", replace(limits.TEXTS, expanded_bytes=10_000))
     assert len(load_tables(DataSpec(source=str(tmp_path / "a.parquet"))).rows["unsplit"][0]) == 60
 
 
@@ -187,11 +188,11 @@ def test_packed_files_are_not_unpacked(name: str, tmp_path: Path) -> None:
     """`datasets` would unpack them whatever they are called; gzip makes a gigabyte of a megabyte."""
     path = tmp_path / name
     path.write_bytes(gzip.compress(b"text,label\n" * 1000))
-    with pytest.raises(DataError, match=rf"{name}: packed with gzip; unpack it first"):
+    with pytest.raises(DataError, match=rf"{name}: is compressed with gzip: unpack it first"):
         read_corpus(DataSpec(source=str(path)))
     with zipfile.ZipFile(path, "w") as packed:
         packed.writestr("a.csv", "text,label\na,0\n")
-    with pytest.raises(DataError, match=rf"{name}: packed with zip"):
+    with pytest.raises(DataError, match=rf"{name}: is a zip archive or a workbook: unpack it"):
         read_corpus(DataSpec(source=str(path)))
 
 

@@ -1,5 +1,6 @@
 """Sources: what is read, what is dropped and counted, and what is refused."""
 
+import csv
 import hashlib
 import json
 import os
@@ -555,9 +556,11 @@ def test_labels_of_csv_are_in_the_order_of_numbers_where_all_splits_have_numbers
 @pytest.mark.parametrize(("row", "cells"), [("a film, which is bad,0", 3), ("bad", 1)])
 @pytest.mark.usefixtures("cache")
 def test_a_csv_row_of_another_length(row: str, cells: int, tmp_path: Path) -> None:
-    for rows, place in (([*['"fine,\nindeed",1'] * 30, row], "row 31, which ends in line 62,"), ([row] * 30, "row 1,")):
+    for rows, line in (([*['"fine,\nindeed",1'] * 30, row], 62), ([row] * 30, 2)):
         (tmp_path / "a.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
-        with pytest.raises(DataError, match=rf"a\.csv: {place}.* has {cells} cells, the header 2; a text with a comma"):
+        with pytest.raises(
+            DataError, match=rf"a\.csv: line {line}: has {cells} cells, the header 2; .*text with a comma"
+        ):
             read_corpus(spec(tmp_path / "a.csv"))
 
 
@@ -572,10 +575,10 @@ def test_blank_lines_of_a_csv_file_are_no_rows(tmp_path: Path) -> None:
 def test_a_quotation_mark_that_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'text,label\nfine,1\n"open,0\n' + "more,1\n" * 1000
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"a\.csv: row 2, which ends in line 1003, has 1 cells, the header 2"):
+    with pytest.raises(DataError, match=r"a\.csv: line 3: has 1 cells, the header 2 \(it ends in line 1003\)"):
         read_corpus(spec(tmp_path / "a.csv"))
-    monkeypatch.setattr(limits, "MAX_LINE_BYTES", 5000)
-    with pytest.raises(DataError, match=r"a\.csv: after row 1: not read as csv \(Error: field larger than"):
+    monkeypatch.setattr(limits, "TEXTS", replace(limits.TEXTS, line_bytes=5000))
+    with pytest.raises(DataError, match=r"a\.csv: line 3: no CSV \(field larger than"):
         read_corpus(spec(tmp_path / "a.csv"))
 
 
@@ -663,7 +666,37 @@ def test_a_corrupt_file_is_named(bad: str, extension: str, tmp_path: Path) -> No
     (tmp_path / f"{bad}.{extension}").write_bytes(b"PAR1\xff\xfe\x00 broken")
     with pytest.raises(DataError) as caught:
         read_corpus(spec(tmp_path))
-    assert str(caught.value).startswith(f"{tmp_path / f'{bad}.{extension}'}: not read as")
+    what = "is a binary file" if extension == "csv" else "not read as"
+    assert str(caught.value).startswith(f"{tmp_path / f'{bad}.{extension}'}: {what}")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.usefixtures("cache")
+def test_csv_as_spreadsheets_write_it(separator: str, encoding: str, tmp_path: Path) -> None:
+    rows = [(f"{t}, 好; \U0001f600", y) for t, y in many()]
+    with (tmp_path / "a.csv").open("w", encoding=encoding, newline="") as opened:
+        csv.writer(opened, delimiter=separator).writerows([("text", "label"), *rows])
+    corpus = read_corpus(spec(tmp_path / "a.csv"))
+    assert sorted(t for s in SPLITS for t in corpus.splits[s].text) == sorted(t for t, _ in rows)
+
+
+@pytest.mark.usefixtures("cache")
+def test_csv_files_of_one_split_are_written_alike(tmp_path: Path) -> None:
+    write(tmp_path / "train-0.csv", many())
+    (tmp_path / "train-1.csv").write_text("text;label\na;0\n", encoding="utf-8")
+    write(tmp_path / "test.csv", many(30, "u"))
+    with pytest.raises(DataError, match=r"train-1\.csv: is utf-8 with a semicolon between columns, and train-0"):
+        read_corpus(spec(tmp_path))
+
+
+@pytest.mark.parametrize("at", [0, 200_000])
+@pytest.mark.usefixtures("cache")
+def test_a_csv_file_in_another_encoding(at: int, tmp_path: Path) -> None:
+    rows = [f"text {i},{i % 2}\n" for i in range(at)]
+    (tmp_path / "a.csv").write_bytes("".join(["text,label\n", *rows, "größe,1\n"]).encode("latin-1"))
+    with pytest.raises(DataError, match=r"a\.csv: no UTF-8 (in its first lines|after line \d+): save it"):
+        read_corpus(spec(tmp_path / "a.csv"))
 
 
 @pytest.mark.usefixtures("cache")

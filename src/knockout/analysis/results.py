@@ -23,7 +23,7 @@ from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_design, read_ledger
 from knockout.packed import thin
 from knockout.record import Record
-from knockout.strict import StudyError, build
+from knockout.strict import FaultsError, build
 from knockout.study import Plan
 
 
@@ -137,7 +137,7 @@ def load(root: Path, *, design: Mapping[str, Any] | None = None) -> Results:
         raise ResultsError(f"{root}: no design.json, so no study was ever started here")
     plan, faults = build(Plan, design["now"]["plan"], str(root / "design.json"), "now.plan")
     if faults:
-        raise StudyError(faults)
+        raise FaultsError(faults)
     ledger = read_ledger(root)
     _check_once(root, ledger, design)
     planned = [(str(r["id"]), str(r["variant"]), int(r["seed"])) for r in design["runs"]]

@@ -4,27 +4,25 @@ Compressed files, pickles and loading scripts are never opened. A text stays wha
 into a number, a date or a missing value.
 """
 
-import csv
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from knockout import tabular
 from knockout.data import limits
 from knockout.data.corpus import DataError
+from knockout.tabular import CsvForm, release_memory
+
+if TYPE_CHECKING:
+    import datasets
+
+    OpenTable = Callable[[list[str], str], "datasets.DatasetDict"]
+    """Paths, and the folder of a cache -> their rows, as the split "rows"."""
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
-
-BATCH_ROWS = 65_536
-"""Rows of a Parquet file that are looked at together while it is measured."""
-
-PACKED = {
-    b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd",
-    b"\x04\x22\x4d\x18": "lz4", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\x07": "rar",
-}  # fmt: skip
-"""First bytes of what `datasets` would unpack, to any size, under whatever name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,20 +46,22 @@ def read_files(files: Sequence[Path], kind: str, columns: Sequence[str], cache: 
     limits.check_files(files)
     if kind == "parquet":
         names = _measure_parquet(files, columns)
-        return Rows(columns=_load("parquet", files, columns, cache, columns=list(columns)), names=names)
+        return Rows(columns=_load("parquet", files, columns, cache, _parquet_opener(columns)), names=names)
     for file in files:
-        _refuse_packed(file)
+        with limits.errors_name(str(file)):
+            tabular.refuse_other_formats(tabular.read_start(file))
     if kind == "json":
         return _read_json(files, columns)
-    header = _csv_header(files, columns)
-    _measure_csv(files, columns, header)
-    return Rows(columns=_load("csv", files, columns, cache, **_as_text(header)))
+    form = _csv_form(files, columns)
+    header = _csv_header(files, columns, form)
+    _measure_csv(files, columns, header, form)
+    return Rows(columns=_load("csv", files, columns, cache, _csv_opener(header, form)))
 
 
 def has_column(files: Sequence[Path], kind: str, column: str) -> bool:
     """Whether the first of the files has a column of that name."""
     if kind == "csv":
-        return column in _csv_header(files[:1], ())
+        return column in _csv_header(files[:1], (), _csv_form(files[:1], (column,)))
     try:
         if kind == "json":
             return column in next(_records(files[0]), {})
@@ -72,15 +72,41 @@ def has_column(files: Sequence[Path], kind: str, column: str) -> bool:
         return True  # reading it says what is wrong
 
 
-def _as_text(header: Sequence[str]) -> dict[str, Any]:
-    """Options of the CSV reader that leave every cell as it is spelt ("null" and "01" are texts)."""
-    import datasets
+def _csv_opener(header: Sequence[str], form: CsvForm) -> "OpenTable":
+    """The CSV reader of `datasets`, with every cell left as it is spelt ("null" and "01" are texts)."""
 
-    features = datasets.Features({name: datasets.Value("string") for name in header})
-    return {"features": features, "keep_default_na": False, "na_filter": False, "index_col": False}
+    def open_table(paths: list[str], folder: str) -> "datasets.DatasetDict":
+        import datasets
+
+        return datasets.load_dataset(
+            "csv",
+            data_files={"rows": paths},
+            cache_dir=folder,
+            features=datasets.Features({name: datasets.Value("string") for name in header}),
+            keep_default_na=False,
+            na_filter=False,
+            index_col=False,
+            sep=form.separator,
+            encoding=form.encoding,
+        )
+
+    return open_table
 
 
-def _load(kind: str, files: Sequence[Path], columns: Sequence[str], cache: Path, /, **options: Any) -> dict[str, Any]:
+def _parquet_opener(columns: Sequence[str]) -> "OpenTable":
+    """The Parquet reader of `datasets`."""
+
+    def open_table(paths: list[str], folder: str) -> "datasets.DatasetDict":
+        import datasets
+
+        return datasets.load_dataset("parquet", data_files={"rows": paths}, cache_dir=folder, columns=list(columns))
+
+    return open_table
+
+
+def _load(
+    kind: str, files: Sequence[Path], columns: Sequence[str], cache: Path, open_table: "OpenTable"
+) -> dict[str, list[Any]]:
     """Rows through `datasets`, whose tables live only as long as this call.
 
     `datasets` knows a local file by path and time alone and would answer with the old rows of one that has changed, and
@@ -93,14 +119,13 @@ def _load(kind: str, files: Sequence[Path], columns: Sequence[str], cache: Path,
     with tempfile.TemporaryDirectory(dir=cache, prefix="tables-", ignore_cleanup_errors=True) as folder:
         try:
             # Only packaged readers are ever named here: no loading script is run, no pickle is read.
-            paths = [str(f.resolve()) for f in files]
-            table = datasets.load_dataset(kind, data_files={"rows": paths}, cache_dir=folder, **options)["rows"]
+            table = open_table([str(f.resolve()) for f in files], folder)["rows"]
         except Exception as error:
             if len(files) > 1:  # the one that cannot be read alone is to blame
                 for file in files:
-                    _load(kind, [file], columns, cache, **options)
+                    _load(kind, [file], columns, cache, open_table)
             raise not_read(", ".join(map(str, files)), kind, error.__cause__ or error) from error
-        _give_back()
+        release_memory()
         return columns_of(table, columns, ", ".join(f.name for f in files))
 
 
@@ -113,7 +138,7 @@ def columns_of(table: Any, columns: Sequence[str], where: str) -> dict[str, list
     import pyarrow.compute as pc
 
     limits.check_rows(where, table.num_rows)
-    limits.check_bytes(where, sum(table.data.column(n).nbytes for n in columns), limits.named(columns))
+    limits.check_bytes(where, sum(table.data.column(n).nbytes for n in columns), tabular.named_columns(columns))
     for name in columns:
         column = table.data.column(name)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -138,110 +163,44 @@ def lacks(where: str, column: str, have: Sequence[str]) -> DataError:
     )
 
 
-def _refuse_packed(file: Path) -> None:
-    with file.open("rb") as opened:
-        start = opened.read(512)
-    found = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
-    if found is None and start[257:262] == b"ustar":
-        found = "tar"
-    if found is not None:
-        raise DataError(f"{file}: packed with {found}; unpack it first, so that its size is known")
-
-
 # --- Parquet ------------------------------------------------------------------------------------------------------
 
 
 def _measure_parquet(files: Sequence[Path], columns: Sequence[str]) -> list[str] | None:
-    """Refuse what is too large before it is expanded; the names of the classes, where the files carry them.
-
-    A few hundred bytes can hold gigabytes (one long text in a dictionary, repeated), and a file's own sum counts the
-    dictionary once. So texts are read as dictionaries, which stay small, and their lengths are added up.
-    """
+    """Refuse what is too large before it is expanded; the names of the classes, where the files carry them."""
     rows = size = 0
-    found: dict[str, tuple[list[str] | None, str]] = {}
+    contents: dict[str, tuple[list[str] | None, str]] = {}
     for file in files:
-        try:
-            more_rows, more_size, names, kinds = _measure_one(file, columns)
-        except (DataError, MemoryError):
-            raise
-        except Exception as error:
-            raise not_read(str(file), "parquet", error) from error
-        limits.check_expansion(str(file), more_size, file.stat().st_size)
-        rows, size = rows + more_rows, size + more_size
+        with limits.errors_name(str(file)):
+            try:
+                more, names, kinds = _measure_one(file, columns)
+            except (DataError, tabular.TableError, MemoryError):
+                raise
+            except Exception as error:
+                raise not_read(str(file), "parquet", error) from error
+        rows, size = rows + more.rows, size + more.expanded_bytes
         limits.check_rows(str(file), rows)
-        limits.check_bytes(str(file), size, limits.named(columns))
-        found[file.name] = names, kinds
-    (first, told), *others = found.items()
+        limits.check_bytes(str(file), size, tabular.named_columns(columns))
+        contents[file.name] = names, kinds
+    (first, of_first), *others = contents.items()
     for name, other in others:
-        if other != told:
-            raise DataError(f"{files[0].parent}: {first} and {name} differ in what their columns hold: {told}, {other}")
-    return told[0]
+        if other != of_first:
+            raise DataError(
+                f"{files[0].parent}: {first} and {name} differ in what their columns hold: {of_first}, {other}"
+            )
+    return of_first[0]
 
 
-def _measure_one(file: Path, columns: Sequence[str]) -> tuple[int, int, list[str] | None, str]:
-    import pyarrow as pa
+def _measure_one(file: Path, columns: Sequence[str]) -> tuple[tabular.ParquetSize, list[str] | None, str]:
+    """The size of the columns, the names of the classes if the file has them, and the columns' kinds in words."""
     import pyarrow.parquet as pq
 
-    metadata = pq.read_metadata(file)
-    schema = metadata.schema.to_arrow_schema()
+    schema = pq.read_schema(file)
     for name in columns:
         if name not in schema.names:
             raise lacks(str(file), name, schema.names)
-    limits.check_rows(str(file), metadata.num_rows)
-    flat = [schema.field(name).type for name in columns]
-    if any(pa.types.is_nested(kind) for kind in flat):
-        nested = next(n for n, kind in zip(columns, flat, strict=True) if pa.types.is_nested(kind))
-        raise DataError(f"{file}: column {nested!r} holds {schema.field(nested).type}, not one value a row")
-    stored = 0
-    for group in range(metadata.num_row_groups):
-        of_group = metadata.row_group(group)
-        chunks = [of_group.column(i) for i in range(of_group.num_columns)]
-        stored += sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in columns)
-    limits.check_bytes(str(file), stored, limits.named(columns))
-    kinds = ", ".join(f"{n} {_kind(k)}" for n, k in zip(columns, flat, strict=True))
-    strings = [n for n, kind in zip(columns, flat, strict=True) if _kind(kind) == "text"]
-    return metadata.num_rows, _expanded(file, strings) + stored, _class_names(schema, columns), kinds
-
-
-def _expanded(file: Path, strings: Sequence[str]) -> int:
-    """Bytes of the columns of strings once every value stands by itself."""
-    import pyarrow.parquet as pq
-
-    size = 0
-    if not strings:
-        return size
-    with pq.ParquetFile(file, read_dictionary=list(strings), pre_buffer=False, buffer_size=2**20) as opened:
-        for group in range(opened.num_row_groups):
-            batches = opened.iter_batches(
-                batch_size=BATCH_ROWS, row_groups=[group], columns=list(strings), use_threads=False
-            )
-            for batch in batches:
-                for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    size += _size_of(column, f"{file}: column {name!r}")
-                    limits.check_bytes(str(file), size, limits.named(strings))
-            del batches
-            _give_back()  # arrow keeps some five times the row group in its dictionaries
-    return size
-
-
-def _size_of(column: Any, where: str) -> int:
-    """Bytes of a dictionary-coded column once every value stands by itself."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    lengths = pc.binary_length(column.dictionary).to_numpy(zero_copy_only=False)
-    if not len(lengths):
-        return 0
-    if int(np.nanmax(lengths)) > limits.MAX_CHARACTERS:  # in bytes: up to four a character
-        limits.check_length(where, pc.max(pc.utf8_length(column.dictionary)).as_py())
-    return int(lengths[column.indices.drop_null().to_numpy()].sum())
-
-
-def _give_back() -> None:
-    """Let arrow return what it no longer uses to the system."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
+    kinds = ", ".join(f"{name} {_kind(schema.field(name).type)}" for name in columns)
+    return tabular.measure_parquet(file, columns, limits.TEXTS), _class_names(schema, columns), kinds
 
 
 def _kind(kind: Any) -> str:
@@ -258,8 +217,8 @@ def _class_names(schema: Any, columns: Sequence[str]) -> list[str] | None:
     """Names that `datasets` has left in a Parquet file: {"info": {"features": {column: {"names": [...]}}}}."""
     try:
         features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
-        found = next((features[c] for c in columns if features.get(c, {}).get("_type") == "ClassLabel"), None)
-        return None if found is None else [str(name) for name in found["names"]]
+        feature = next((features[c] for c in columns if features.get(c, {}).get("_type") == "ClassLabel"), None)
+        return None if feature is None else [str(name) for name in feature["names"]]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -267,16 +226,34 @@ def _class_names(schema: Any, columns: Sequence[str]) -> list[str] | None:
 # --- CSV ----------------------------------------------------------------------------------------------------------
 
 
-def _csv_header(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
+def _csv_form(files: Sequence[Path], columns: Sequence[str]) -> CsvForm:
+    """Encoding and separator of CSV files, which must be the same in all."""
+    forms: list[CsvForm] = []
+    for file in files:
+        with limits.errors_name(str(file)):
+            forms.append(tabular.csv_form(file, columns))
+        if forms[-1] != forms[0]:
+            raise DataError(f"{file}: {_in_words(forms[-1])}, and {files[0].name} {_in_words(forms[0])}")
+    return forms[0]
+
+
+def _in_words(form: CsvForm) -> str:
+    return f"is {form.encoding} with a {tabular.SEPARATORS[form.separator]} between columns"
+
+
+def _csv_header(files: Sequence[Path], columns: Sequence[str], form: CsvForm) -> list[str]:
     """The columns of CSV files, which must be the same in all."""
     import pandas as pd
 
     headers: list[list[str]] = []
     for file in files:
         try:
-            headers.append([str(c) for c in pd.read_csv(file, nrows=0, index_col=False, dtype=object).columns])
+            header = pd.read_csv(
+                file, nrows=0, index_col=False, dtype=object, sep=form.separator, encoding=form.encoding
+            )
         except Exception as error:
             raise not_read(str(file), "csv", error) from error
+        headers.append([str(c) for c in header.columns])
         if headers[-1] != headers[0]:
             raise DataError(f"{file}: its columns are {headers[-1]}, those of {files[0].name} {headers[0]}")
         for name in columns:
@@ -287,7 +264,7 @@ def _csv_header(files: Sequence[Path], columns: Sequence[str]) -> list[str]:
     return headers[0]
 
 
-def _measure_csv(files: Sequence[Path], columns: Sequence[str], header: Sequence[str]) -> None:
+def _measure_csv(files: Sequence[Path], columns: Sequence[str], header: Sequence[str], form: CsvForm) -> None:
     """Refuse what is too large, or has a row that is longer or shorter than the header, before it is read.
 
     pandas takes a first cell too many for a row's name, fills up what is missing, and reads to the end of the file for
@@ -295,34 +272,32 @@ def _measure_csv(files: Sequence[Path], columns: Sequence[str], header: Sequence
     """
     places = [header.index(name) for name in columns]
     rows = size = 0
-    before = csv.field_size_limit(limits.MAX_LINE_BYTES)
+    for file in files:
+        with limits.errors_name(str(file)):
+            more_rows, more_size = _measure_csv_file(file, places, header, form)
+        rows, size = rows + more_rows, size + more_size
+        limits.check_rows(str(file), rows)
+        limits.check_bytes(str(file), size, tabular.named_columns(columns))
+
+
+def _measure_csv_file(file: Path, places: Sequence[int], header: Sequence[str], form: CsvForm) -> tuple[int, int]:
+    """The number of rows below the header, and the characters of the cells at some places of each."""
+    rows = size = line = 0
     try:
-        for file in files:
-            number = 0
-            try:
-                with file.open(encoding="utf-8-sig", newline="") as opened:
-                    reader = csv.reader(opened)
-                    next(reader)
-                    for number, row in enumerate(reader, start=1):
-                        if not row:  # a blank line, which pandas skips
-                            continue
-                        if len(row) != len(header):
-                            raise DataError(
-                                f"{file}: row {number}, which ends in line {reader.line_num}, has {len(row)} cells, "
-                                f"the header {len(header)}; a text with a comma needs quotation marks"
-                            )
-                        longest = max(len(row[i]) for i in places)
-                        limits.check_length(f"{file}: row {number}", longest)
-                        size += sum(len(row[i]) for i in places)
-                        rows += 1
-            except UnicodeDecodeError as error:
-                raise not_read(str(file), "csv", error) from error
-            except csv.Error as error:
-                raise not_read(f"{file}: after row {number}", "csv", error) from error
-            limits.check_rows(str(file), rows)
-            limits.check_bytes(str(file), size, limits.named(columns))
-    finally:
-        csv.field_size_limit(before)
+        with file.open(encoding=form.encoding, newline="") as opened:
+            read = tabular.csv_rows(opened, form.separator, limits.TEXTS, strict=False)
+            next(read)  # the header
+            for row in read:
+                line = row.line
+                if len(row.cells) != len(header):
+                    raise tabular.uneven_row(row, header, form.separator)
+                lengths = [len(row.cells[i]) for i in places]
+                limits.check_length(f"{file}: line {line}", max(lengths))
+                size += sum(lengths)
+                rows += 1
+    except UnicodeError as error:
+        raise tabular.wrong_encoding(form.encoding, f"after line {line}") from error
+    return rows, size
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------
@@ -349,9 +324,9 @@ def _read_json(files: Sequence[Path], columns: Sequence[str]) -> Rows:
                     read[name].append(value)
                 if not seen.issuperset(columns):
                     seen |= record.keys()
-                if number % BATCH_ROWS == 0:
+                if number % tabular.BATCH_ROWS == 0:
                     limits.check_rows(str(file), len(read[columns[0]]))
-                    limits.check_bytes(str(file), size, limits.named(columns))
+                    limits.check_bytes(str(file), size, tabular.named_columns(columns))
         except (ValueError, RecursionError) as error:
             raise error if isinstance(error, DataError) else not_read(str(file), "json", error) from error
     limits.check_rows(str(files[-1]), len(read[columns[0]]))
@@ -368,18 +343,18 @@ def _records(file: Path) -> Any:
         start = opened.read(64).removeprefix(b"\xef\xbb\xbf")
         opened.seek(0)
         if start.lstrip().startswith(b"["):
-            if (size := file.stat().st_size) > limits.MAX_JSON_LIST_BYTES:
+            if (size := file.stat().st_size) > limits.TEXTS.json_list_bytes:
                 raise DataError(
-                    f"{file}: a list of {size:,} bytes, where one may have {limits.MAX_JSON_LIST_BYTES:,}; write one "
+                    f"{file}: a list of {size:,} bytes, where one may have {limits.TEXTS.json_list_bytes:,}; write one "
                     "object a line"
                 )
             yield from json.loads(opened.read().decode("utf-8-sig"))
             return
         number = 0
-        while line := opened.readline(limits.MAX_LINE_BYTES + 1):
+        while line := opened.readline(limits.TEXTS.line_bytes + 1):
             number += 1
-            if len(line) > limits.MAX_LINE_BYTES:
-                raise DataError(f"{file}: line {number} has more than {limits.MAX_LINE_BYTES:,} bytes")
+            if len(line) > limits.TEXTS.line_bytes:
+                raise DataError(f"{file}: line {number} has more than {limits.TEXTS.line_bytes:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
                 try:

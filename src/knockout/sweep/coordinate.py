@@ -18,7 +18,7 @@ from knockout.errors import UserError
 from knockout.job import DataRef
 from knockout.ledger import Ledger, read_ledger, run_config, write_design
 from knockout.record import read_record, write_record
-from knockout.strict import Fault, StudyError, nearest
+from knockout.strict import Fault, FaultsError, nearest
 from knockout.study import Run, Study, design
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.blocks import Blocks, blocks_of
@@ -180,7 +180,7 @@ def _refuse_unknown(study: Study, only: Sequence[str]) -> None:
             allowed = ", ".join(study.arms)
             hint = nearest(name, study.arms)
             got = f'--only: "{name}" is not run by this study'
-            raise StudyError([Fault(file=study.path.name, got=got, allowed=allowed, nearest=hint)])
+            raise FaultsError([Fault(file=study.path.name, got=got, allowed=allowed, nearest=hint)])
 
 
 def totals(ledger: Ledger, runs: Sequence[Run]) -> Totals:

@@ -27,7 +27,7 @@ from knockout.analysis.report.write import markdown, verdict_note
 from knockout.analysis.results import ResultsError
 from knockout.errors import UserError
 from knockout.ledger import read_design
-from knockout.strict import StudyError
+from knockout.strict import FaultsError
 from knockout.study import Run
 from knockout.sweep.coordinate import totals
 from knockout.sweep.owner import coordinator
@@ -185,7 +185,7 @@ class _Note:
         began = self.clock()
         try:
             text = verdict_note(self.root)
-        except (StudyError, KeyError, ValueError, OSError) as error:
+        except (FaultsError, KeyError, ValueError, OSError) as error:
             text = f"These records cannot be judged: {markdown(error)}"
         ended = self.clock()
         self.not_before = ended + (ended - began) * (1 / NOTE_SHARE - 1)

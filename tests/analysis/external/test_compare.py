@@ -418,7 +418,7 @@ def test_factors_that_do_not_cross_are_said() -> None:
     found = sound(compare(frame[frame["variant"] != "ab"], baseline="base", factors=["width", "scaled"]))
     assert found.crossings == ()
     assert found.notes == (
-        "width, scaled cross in no full factorial of two levels each: there are no main effects to tell.",
+        "width, scaled form no full factorial of two levels each: there are no main effects to report.",
     )
 
 

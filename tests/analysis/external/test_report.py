@@ -1,4 +1,4 @@
-"""`knockout report --from`: a file of runs becomes a report, and what is wrong with it is said before anything is."""
+"""`knockout compare`: a file of runs becomes a report, and what is wrong with it is said before anything is."""
 
 import csv
 import re
@@ -30,8 +30,8 @@ def runs(tmp_path: Path) -> Path:
     return path
 
 
-def report(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(app, ["report", *map(str, arguments)])
+def compare(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(app, ["compare", *map(str, arguments)])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -42,7 +42,7 @@ MAPPED = ("--baseline", "base", "--variant", "Group", "--metric", "val/accuracy"
 
 
 def test_a_table_of_another_tool_gets_verdicts_and_a_report(runs: Path) -> None:
-    told = report("--from", runs, *MAPPED)
+    told = compare(runs, *MAPPED)
     assert re.search(r"<b>bold</b> 7/8 .* inconclusive \(incomplete: 7 of 8\)", told)
     assert re.search(r"NA 8/8 0 of 8 .* better", told)
     assert re.search(r"007 8/8 2 of 8 .* worse", told)
@@ -61,34 +61,31 @@ def test_a_table_of_another_tool_gets_verdicts_and_a_report(runs: Path) -> None:
 def test_a_metric_of_its_own_unit_needs_a_margin_and_knows_that_lower_is_better(runs: Path, tmp_path: Path) -> None:
     mapped = [*MAPPED[:4], "--metric", "val/loss", "--status", "State", "--to", str(tmp_path / "out")]
     with pytest.raises(UserError, match="a margin is needed for val/loss"):
-        report("--from", runs, *mapped)
+        compare(runs, *mapped)
     assert not (tmp_path / "out").exists()
-    told = report("--from", runs, *mapped, "--margin", "0.01")
+    told = compare(runs, *mapped, "--margin", "0.01")
     assert re.search(r"NA 8/8 .* better", told)
     plan = tmp_path / "plan.toml"
     plan.write_text("margin = 0.01\nalpha = 0.04\n", encoding="utf-8")
-    assert "better" in report("--from", runs, *mapped, "--plan", plan)
+    assert "better" in compare(runs, *mapped, "--plan", plan)
     plan.write_text("alpha = 0.04\n", encoding="utf-8")
     with pytest.raises(UserError, match="a margin is needed"):
-        report("--from", runs, *mapped, "--plan", plan)
+        compare(runs, *mapped, "--plan", plan)
 
 
 def test_a_word_that_is_not_known_can_be_mapped(runs: Path) -> None:
     text = runs.read_text(encoding="utf-8").replace(",crashed,", ",preempted,")
     runs.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match="preempted"):
-        report("--from", runs, *MAPPED)
-    assert "incomplete: 7 of 8" in report("--from", runs, *MAPPED, "--status", "preempted=missing")
+        compare(runs, *MAPPED)
+    assert "incomplete: 7 of 8" in compare(runs, *MAPPED, "--status", "preempted=missing")
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "takes a study's folder, or --from FILE"),
-        (["somewhere", "--from", "x.csv"], "takes a study's folder, or --from FILE"),
-        (["--from", "x.csv"], "needs --baseline"),
-        (["--from", "no.csv", "--baseline", "base"], "no.csv"),
-        (["--from", "x.csv", "--baseline", "b", "--status", "a", "--status", "b"], "--status names one column"),
+        (["no.csv", "--baseline", "base"], "no.csv"),
+        (["x.csv", "--baseline", "b", "--status", "a", "--status", "b"], "--status names one column"),
     ],
 )
 def test_what_is_wrong_is_said(
@@ -96,8 +93,23 @@ def test_what_is_wrong_is_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=re.escape(text)):
-        report(*arguments)
+        compare(*arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["compare"], "Missing argument 'FILE'"),
+        (["compare", "x.csv"], "Missing option '--baseline'"),
+        (["report"], "Missing argument 'DIR'"),
+        (["report", "--from", "x.csv"], "No such option: --from"),
+    ],
+)
+def test_arguments_that_are_missing_or_unknown(arguments: list[str], text: str) -> None:
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert text in " ".join(done.output.replace("│", "").split())
 
 
 def test_the_folder_of_a_study_is_not_written_over(runs: Path, tmp_path: Path) -> None:
@@ -105,7 +117,7 @@ def test_the_folder_of_a_study_is_not_written_over(runs: Path, tmp_path: Path) -
     study.mkdir()
     (study / "design.json").write_text("{}", encoding="utf-8")
     with pytest.raises(UserError, match="folder of a study"):
-        report("--from", runs, *MAPPED, "--to", study)
+        compare(runs, *MAPPED, "--to", study)
     assert [p.name for p in study.iterdir()] == ["design.json"]
 
 
@@ -114,10 +126,10 @@ def test_a_folder_with_other_files_is_left_alone(runs: Path, tmp_path: Path) -> 
     mine.mkdir()
     (mine / "report.md").write_text("my own notes", encoding="utf-8")
     with pytest.raises(UserError, match="holds files that are no report"):
-        report("--from", runs, *MAPPED, "--to", mine)
+        compare(runs, *MAPPED, "--to", mine)
     assert (mine / "report.md").read_text(encoding="utf-8") == "my own notes"
-    report("--from", runs, *MAPPED)
-    report("--from", runs, *MAPPED)  # over its own
+    compare(runs, *MAPPED)
+    compare(runs, *MAPPED)  # over its own
 
 
 @pytest.mark.parametrize("unit", [[], ["--unit", "percent"]])
@@ -125,15 +137,15 @@ def test_percent_signs_are_percent(tmp_path: Path, unit: list[str]) -> None:
     path = tmp_path / "excel.csv"
     rows = [f"{v};{s}.0;{80 + 3 * (v == 'v') + s % 3:.2f} %".replace(".", ",") for v in ("base", "v") for s in range(8)]
     path.write_text("variant;seed;accuracy\n" + "\n".join(rows).replace(",0;", ".0;") + "\n", encoding="utf-8")
-    assert re.search(r"v 8/8 0 of 8 83.87 .* \+3.00", report("--from", path, "--baseline", "base", *unit))
+    assert re.search(r"v 8/8 0 of 8 83.87 .* \+3.00", compare(path, "--baseline", "base", *unit))
     page = path.with_name("excel_report") / "report.md"
     assert "8 (0, 1, 2, 3, 4, 5, 6, 7)" in page.read_text(encoding="utf-8")
     with pytest.raises(UserError, match="percent signs"):
-        report("--from", path, "--baseline", "base", "--unit", "raw", "--margin", "1")
+        compare(path, "--baseline", "base", "--unit", "raw", "--margin", "1")
 
 
 def test_what_was_named_late_and_what_is_missing_is_said(runs: Path) -> None:
-    report("--from", runs, *MAPPED, "--margin", "0.4")
+    compare(runs, *MAPPED, "--margin", "0.4")
     page = runs.with_name("wandb_report") / "report.md"
     text = page.read_text(encoding="utf-8")
     assert "whether they were fixed before results existed is not known" in text

@@ -1,4 +1,4 @@
-"""`compare`: the statistics of Knockout for runs from anywhere, given as a tidy frame."""
+"""`compare`: Knockout's statistics for a pandas frame of runs that any program trained."""
 
 import hashlib
 import math
@@ -11,30 +11,49 @@ import numpy.typing as npt
 import pandas as pd
 
 from knockout.analysis.external.frame import (
-    Columns,
+    FrameColumns,
     FrameError,
     check_columns,
+    check_magnitude,
     check_once,
-    check_size,
     correctness_of,
-    listed,
     names_of,
-    numbers,
+    numbers_of,
     seeds_of,
+    short_list,
     statuses_of,
-    texts_of,
+    test_set_size,
 )
 from knockout.analysis.inference.comparison import compare_runs
 from knockout.analysis.inference.pairs import Seed
 from knockout.analysis.report.printed import Comparison, printed
-from knockout.analysis.stats.metric import Better, Metric, better_by_name, counted, is_share, raw, share, words_of
+from knockout.analysis.stats.metric import (
+    Better,
+    Metric,
+    better_by_name,
+    counted,
+    digits_for,
+    is_share,
+    raw,
+    share,
+    words_of,
+)
 from knockout.strict import build, nearest
 from knockout.study import Plan
 
 Unit = Literal["share", "percent", "raw"]
 
 WHOLE = 1e-6
-"""A share times the number of texts is a count when it is this close to a whole number."""
+"""A share times the number of test examples is a count where it is this close to a whole number, in shares."""
+
+SAME_SHARE = 5e-4
+"""An accuracy may differ by this much from the mean of its correctness per example: by rounding to three digits."""
+
+TOP: Mapping[Unit, float] = {"share": 1.0, "percent": 100.0}
+"""The largest value of a unit that is bounded; the smallest is 0."""
+
+Correctness = list[npt.NDArray[np.bool_] | None]
+"""For each run, whether each test example was predicted correctly; `None` where that is not known."""
 
 
 def compare(
@@ -58,7 +77,10 @@ def compare(
     correct: str = "correct",
     notes: Sequence[str] = (),
 ) -> Comparison:
-    """Every variant against the baseline, paired by seed: verdicts, estimates, companions, the trace of each number.
+    """Compare every variant with the baseline, paired by seed.
+
+    Returns a `Comparison`: verdicts, estimates with confidence intervals, sensitivity analyses, and the audit trail of
+    each number.
 
     `frame` has one row per run with the columns `variant`, `seed` and `metric`; the last arguments name the columns.
     Names may be any text. It may have
@@ -66,22 +88,22 @@ def compare(
     - `status`: "finished", "diverged", "dead" (these two have failed: they rank below all others), or "crashed",
       "out_of_memory", "killed", "timed_out", "missing" (no result: the contrast is incomplete). A finished run whose
       value is NaN or infinite has diverged. Without the column NaN is a missing result, an infinite value a failure;
-    - `count`: the number of test examples, with which accuracy becomes a whole number of correct predictions, so that
+    - `count`: the number of test examples. With it accuracy becomes a whole number of correct predictions, so that
       ties are exact;
-    - `correct`: for each run an array of booleans, one per test example in one order: from it come accuracy where there
-      is no such column, the second source of variance (other texts), and McNemar's test per seed.
+    - `correct`: for each run an array of booleans, one per test example in one order. From it come accuracy where there
+      is no such column, the second source of variance (the choice of test examples), and McNemar's test per seed.
 
     `margin`: the largest difference that does not matter, in points where the metric is a share ("share": from 0 to 1,
-    "percent"), else in its own unit ("raw"), for which it must be given. `better`: whether higher or lower values are.
-    `factors`: columns whose combinations of two levels form a full factorial. `secondary`: columns with other metrics,
-    told as exploratory; as a mapping, each with "higher" or "lower". `anytime`: the e-process that decides, where runs
-    were added until all was decided. `plan`: everything else, `alpha` and `margin` over it. `notes`: what was made of
-    the runs before, to be told with the rest.
+    "percent"), else in the metric's own unit ("raw"), where it is required. `better`: whether higher or lower values
+    are better. `factors`: columns whose combinations of two levels form a full factorial. `secondary`: columns with
+    other metrics, which are exploratory; as a mapping, each with "higher" or "lower". `anytime`: the e-process that
+    decides, where runs were added until all was decided. `plan`: all other choices; `alpha` and `margin` override it.
+    `notes`: what was decided about the runs before, for the report.
 
     Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
     test sets that differ, a value outside the unit, a baseline that is not there.
     """
-    columns = Columns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
+    columns = FrameColumns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
     check_columns(
         frame, columns, factors=factors, secondary=secondary if isinstance(secondary, str) else list(secondary)
     )
@@ -92,11 +114,11 @@ def compare(
     if baseline not in set(names):
         hint = nearest(baseline, sorted(set(names)))
         raise FrameError(
-            f'no run of the baseline "{baseline}"; {variant} has {listed(sorted(set(names)))}'
+            f'no run of the baseline "{baseline}"; {variant} has {short_list(sorted(set(names)))}'
             + (f'; did you mean "{hint}"?' if hint else "")
         )
     chosen = _variants(names, baseline, variants)
-    made: list[str] = []
+    made: list[str] = []  # notes on what was decided here
     arrays = correctness_of(frame, columns)
     values = _values(frame, metric, arrays)
     states = statuses_of(frame, values, columns, made, metric)
@@ -105,8 +127,42 @@ def compare(
     )
     judged_by = _plan(plan, measured, margin=margin, alpha=alpha)
     if measured.unit != "points":
-        measured = replace(measured, digits=raw("", better="higher", margin=judged_by.margin).digits)
-    runs = pd.DataFrame(
+        measured = replace(measured, digits=digits_for(judged_by.margin))
+    runs = _runs(names, seeds, states, values)
+    others = {}
+    for name in secondary:
+        way = secondary[name] if isinstance(secondary, Mapping) else None
+        others[f"secondary {name}"], column = _secondary(frame, name, states, way)
+        runs[f"secondary {name}"] = pd.Series(column, dtype=object)
+    if arrays is not None:
+        runs["predictions_sha256"] = [None if a is None else hashlib.sha256(a.tobytes()).hexdigest() for a in arrays]
+    correctness = {}
+    if arrays is not None and _is_accuracy(metric):  # of another metric, correctness is not the second source
+        correctness = {(n, s): a for n, s, a in zip(names, seeds, arrays, strict=True) if a is not None}
+    planned = _order([s for n, s in zip(names, seeds, strict=True) if n == baseline or n in chosen])
+    _note_partners(runs, baseline, chosen, made)
+    comparison = compare_runs(
+        runs,
+        metric=measured,
+        baseline=baseline,
+        variants=chosen,
+        seeds=planned,
+        plan=judged_by,
+        others=others,
+        changes=_changes(frame, names, factors, baseline, chosen),
+        anytime=anytime,
+        correctness=correctness or None,
+        notes=[*notes, *made],
+    )
+    if factors and not comparison.crossings:
+        why = f"{short_list(factors)} form no full factorial of two levels each: there are no main effects to report."
+        comparison = replace(comparison, notes=(*comparison.notes, why))
+    return printed(comparison)
+
+
+def _runs(names: Sequence[str], seeds: Sequence[Seed], states: Sequence[str], values: Sequence[float]) -> pd.DataFrame:
+    """One row per run: variant, seed, status, failed, and value, `None` where the run did not finish."""
+    return pd.DataFrame(
         {
             "variant": names,
             "seed": pd.Series(seeds, dtype=object),
@@ -117,36 +173,6 @@ def compare(
             ),
         }
     )
-    others = {}
-    for name in secondary:
-        way = secondary[name] if isinstance(secondary, Mapping) else None
-        other, told = _secondary(frame, name, states, way)
-        others[f"secondary {name}"] = other
-        runs[f"secondary {name}"] = pd.Series(told, dtype=object)
-    if arrays is not None:
-        runs["predictions_sha256"] = [None if a is None else hashlib.sha256(a.tobytes()).hexdigest() for a in arrays]
-    known = {}
-    if arrays is not None and _is_accuracy(metric):  # of another metric, correctness is not the second source
-        known = {(n, s): a for n, s, a in zip(names, seeds, arrays, strict=True) if a is not None}
-    planned = _order([s for n, s in zip(names, seeds, strict=True) if n == baseline or n in chosen])
-    _note_partners(runs, baseline, chosen, made)
-    found = compare_runs(
-        runs,
-        metric=measured,
-        baseline=baseline,
-        variants=chosen,
-        seeds=planned,
-        plan=judged_by,
-        others=others,
-        changes=_changes(frame, names, factors, baseline, chosen),
-        anytime=anytime,
-        correctness=known or None,
-        notes=[*notes, *made],
-    )
-    if factors and not found.crossings:
-        why = f"{listed(factors)} cross in no full factorial of two levels each: there are no main effects to tell."
-        found = replace(found, notes=(*found.notes, why))
-    return printed(found)
 
 
 def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None) -> list[str]:
@@ -161,95 +187,132 @@ def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None)
         if name not in there:
             hint = nearest(name, there)
             raise FrameError(
-                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {listed(there)}")
+                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {short_list(there)}")
             )
     return list(wanted)
 
 
-def _values(frame: pd.DataFrame, metric: str, arrays: "list[npt.NDArray[np.bool_] | None] | None") -> list[float]:
+def _values(frame: pd.DataFrame, metric: str, arrays: Correctness | None) -> list[float]:
     """The metric as floats, NaN where there is none."""
     if metric not in frame:
         assert arrays is not None
         if metric != "accuracy":
-            raise FrameError(f'no column "{metric}"; from correctness per example alone only "accuracy" can be told')
+            raise FrameError(f'no column "{metric}"; from correctness per example alone only "accuracy" follows')
         return [math.nan if a is None else float(a.mean()) for a in arrays]
-    return numbers(frame, metric)
+    return numbers_of(frame, metric)
 
 
 def _is_accuracy(name: str) -> bool:
     return bool(words_of(name) & {"accuracy", "acc"})
 
 
-def _way(name: str) -> Better:
-    told = better_by_name(name)
-    if told is None:
+def _direction(name: str, better: Better | None) -> Better:
+    """Which way is better: as the caller says, else as the metric's name says."""
+    way = better or better_by_name(name)
+    if way is None:
         raise FrameError(
             f'whether higher or lower values of {name} are better is not known: say better="higher" or better="lower"'
             " (--higher-is-better, --lower-is-better)"
         )
-    return told
+    if way not in ("higher", "lower"):
+        raise FrameError(f'better must be "higher" or "lower", got {way!r}')
+    return way
+
+
+def _unit(name: str, unit: Unit | None) -> Unit:
+    """The unit of the values: as the caller says, else as the metric's name says."""
+    if unit is None:
+        return "share" if is_share(name) else "raw"
+    if unit not in ("share", "percent", "raw"):
+        raise FrameError(f'unit must be "share", "percent" or "raw", got {unit!r}')
+    return unit
 
 
 def _measured(
     frame: pd.DataFrame,
     values: list[float],
     states: Sequence[str],
-    columns: Columns,
+    columns: FrameColumns,
     *,
-    arrays: "list[npt.NDArray[np.bool_] | None] | None",
+    arrays: Correctness | None,
     unit: Unit | None,
     better: Better | None,
     margin: float,
     notes: list[str],
 ) -> tuple[Metric, list[float]]:
-    """The metric, and the values as it keeps them."""
+    """The metric, and the values as it stores them: raw values, shares, or counts of correct predictions."""
     name = columns.metric
-    texts = texts_of(frame, columns, arrays, states)
-    if better is None:
-        better = _way(name)
-    if better not in ("higher", "lower"):
-        raise FrameError(f'better must be "higher" or "lower", got {better!r}')
-    if unit is None:
-        unit = "share" if is_share(name) else "raw"
-    if unit not in ("share", "percent", "raw"):
-        raise FrameError(f'unit must be "share", "percent" or "raw", got {unit!r}')
-    check_size(values, states, name)
-    finite = [v for v, s in zip(values, states, strict=True) if s == "finished"]
+    examples = test_set_size(frame, columns, arrays, states)
+    way = _direction(name, better)
+    unit = _unit(name, unit)
+    check_magnitude(values, states, name)
     if unit == "raw":
-        return raw(name, better=better, margin=margin or 1.0), values
-    top = 1.0 if unit == "share" else 100.0
-    outside = [v for v in finite if not 0 <= v <= top]
-    if outside:
-        way = 'say unit="raw" and a margin (--unit raw --margin)'
-        way = f'say unit="percent" (--unit percent), or {way.removeprefix("say ")}' if unit == "share" else way
-        raise FrameError(f"{name} has {outside[0]:g}, and a {unit} lies between 0 and {top:g}: {way}")
-    shares = [v / top for v in values]
-    if texts is None or better == "lower" or not _is_accuracy(name):
-        return share(name, better=better), shares
-    for i, (x, state, array) in enumerate(zip(shares, states, arrays or [], strict=bool(arrays))):
-        if array is not None and state == "finished" and abs(x - array.mean()) > 5e-4:
-            raise FrameError(f"row {i}: {name} is {values[i]:g}, and {columns.correct} says {top * array.mean():g}")
+        return raw(name, better=way, margin=margin or 1.0), values
+    shares = _shares(values, states, name, unit)
+    if examples is None or way == "lower" or not _is_accuracy(name):
+        return share(name, better=way), shares
     if arrays is not None:
-        counts = [math.nan if a is None else int(a.sum()) for a in arrays]
-        if all(math.isnan(c) == (s != "finished") for c, s in zip(counts, states, strict=True)):
-            return replace(counted(name, examples=texts), better=better), counts
-    near = [s * texts for s in shares]
-    apart = [abs(x - round(x)) > WHOLE * texts for x, s in zip(near, states, strict=True) if s == "finished"]
+        _check_accuracy(shares, states, arrays, columns, top=TOP[unit])
+    counts = _correct_counts(arrays, states) or _rounded_counts(shares, states, name, examples, notes)
+    return (share(name), shares) if counts is None else (counted(name, examples=examples), counts)
+
+
+def _shares(values: Sequence[float], states: Sequence[str], name: str, unit: Unit) -> list[float]:
+    """Values as shares from 0 to 1. Raises `FrameError` for a finished run whose value lies outside the unit."""
+    top = TOP[unit]
+    outside = [v for v, s in zip(values, states, strict=True) if s == "finished" and not 0 <= v <= top]
+    if outside:
+        way = 'unit="raw" and a margin (--unit raw --margin)'
+        way = f'unit="percent" (--unit percent), or {way}' if unit == "share" else way
+        raise FrameError(f"{name} has {outside[0]:g}, and a {unit} lies between 0 and {top:g}: say {way}")
+    return [v / top for v in values]
+
+
+def _check_accuracy(
+    shares: Sequence[float], states: Sequence[str], arrays: Correctness, columns: FrameColumns, *, top: float
+) -> None:
+    """Raises `FrameError` where accuracy is not the mean of correctness per example. `top`: 1 as it was given."""
+    for i, (x, state, array) in enumerate(zip(shares, states, arrays, strict=True)):
+        if array is not None and state == "finished" and abs(x - array.mean()) > SAME_SHARE:
+            raise FrameError(
+                f"row {i}: {columns.metric} is {top * x:g}, and {columns.correct} says {top * array.mean():g}"
+            )
+
+
+def _correct_counts(arrays: Correctness | None, states: Sequence[str]) -> list[float] | None:
+    """Correct predictions per run, from correctness per example; `None` where a finished run has none, or another has.
+
+    NaN for runs that did not finish.
+    """
+    if arrays is None or any((a is None) == (s == "finished") for a, s in zip(arrays, states, strict=True)):
+        return None
+    return [math.nan if a is None else int(a.sum()) for a in arrays]
+
+
+def _rounded_counts(
+    shares: Sequence[float], states: Sequence[str], name: str, examples: int, notes: list[str]
+) -> list[float] | None:
+    """Correct predictions per run, from shares; `None`, with a note, where some are no whole numbers.
+
+    NaN for runs without a finite value.
+    """
+    near = [s * examples for s in shares]
+    apart = [abs(x - round(x)) > WHOLE * examples for x, s in zip(near, states, strict=True) if s == "finished"]
     if any(apart):
         notes.append(
-            f"{sum(apart)} values of {name} times {texts:,} test examples are no whole numbers (rounded?): ties are"
+            f"{sum(apart)} values of {name} times {examples:,} test examples are no whole numbers (rounded?): ties are"
             " judged on the values as they stand."
         )
-        return share(name, better=better), shares
-    return counted(name, examples=texts), [round(x) if math.isfinite(x) else math.nan for x in near]
+        return None
+    return [round(x) if math.isfinite(x) else math.nan for x in near]
 
 
 def _secondary(
     frame: pd.DataFrame, name: str, states: Sequence[str], better: Better | None
 ) -> tuple[Metric, list[float | None]]:
-    values = numbers(frame, name)
-    check_size(values, states, name)
-    way = _way(name) if better is None else better
+    values = numbers_of(frame, name)
+    check_magnitude(values, states, name)
+    way = _direction(name, better)
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished" and math.isfinite(v)]
     in_points = is_share(name) and all(0 <= v <= 1 for v in finite)
     metric = share(name, better=way) if in_points else raw(name, better=way, margin=0.01)
@@ -262,10 +325,10 @@ def _plan(plan: Plan | None, metric: Metric, *, margin: float | None, alpha: flo
             f"a margin is needed for {metric.name}: the largest difference that does not matter, in its own unit"
             f' (margin=..., --margin), or unit="share" or "percent" (--unit) where it is one'
         )
-    told = replace(plan or Plan(), secondary=())
+    judged_by = replace(plan or Plan(), secondary=())
     if margin is not None:
-        told = replace(told, margin=float(margin))
-    return told if alpha is None else replace(told, alpha=float(alpha))
+        judged_by = replace(judged_by, margin=float(margin))
+    return judged_by if alpha is None else replace(judged_by, alpha=float(alpha))
 
 
 def _check_arguments(plan: Plan | None, *, margin: float | None, alpha: float | None, anytime: str | None) -> None:
@@ -306,7 +369,7 @@ def _changes(
         key = tuple(levels[v].values())
         if key in seen:
             raise FrameError(
-                f'"{v}" has the same {listed(factors)} as "{seen[key]}": a cell of a factorial has one name'
+                f'"{v}" has the same {short_list(factors)} as "{seen[key]}": a cell of a factorial has one name'
             )
         seen[key] = v
     return changed

@@ -1,7 +1,8 @@
-"""Columns: what a tidy frame of runs holds, read strictly. Whatever is not what it seems is refused, with the row."""
+"""Read the columns of a tidy frame of runs strictly: a cell of the wrong kind is an error that names its row."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +23,24 @@ class FrameError(UserError, ValueError):
     """A frame cannot be compared as it is; the text names the rows or columns, and the way on."""
 
 
-class Columns:
+@dataclass(frozen=True, kw_only=True)
+class FrameColumns:
     """Which column holds what."""
 
-    def __init__(self, *, variant: str, seed: str, status: str, count: str, correct: str, metric: str) -> None:
-        self.variant, self.seed, self.status = variant, seed, status
-        self.count, self.correct, self.metric = count, correct, metric
+    variant: str
+    seed: str
+    status: str
+    count: str
+    correct: str
+    metric: str
 
-    def named(self) -> list[str]:
+    def renamed(self) -> list[str]:
         """Optional columns that were given a name of their own: these must be there."""
-        told = {"status": self.status, "count": self.count, "correct": self.correct}
-        return [name for usual, name in told.items() if name != usual]
+        names = {"status": self.status, "count": self.count, "correct": self.correct}
+        return [name for usual, name in names.items() if name != usual]
 
 
-def check_columns(frame: object, columns: Columns, *, factors: Sequence[str], secondary: Sequence[str]) -> None:
+def check_columns(frame: object, columns: FrameColumns, *, factors: Sequence[str], secondary: Sequence[str]) -> None:
     if not isinstance(frame, pd.DataFrame):
         raise FrameError(f"a pandas DataFrame is needed, one row per run, got {type(frame).__name__}")
     for what, given in (("factors", factors), ("secondary", secondary)):
@@ -49,15 +54,15 @@ def check_columns(frame: object, columns: Columns, *, factors: Sequence[str], se
     there = list(frame.columns)
     twice = sorted({c for c in there if there.count(c) > 1})
     if twice:
-        raise FrameError(f"the frame has two columns of one name: {listed(twice)}")
-    needed = [columns.variant, columns.seed, *columns.named(), *factors, *secondary]
+        raise FrameError(f"the frame has two columns of one name: {short_list(twice)}")
+    needed = [columns.variant, columns.seed, *columns.renamed(), *factors, *secondary]
     if columns.correct not in there:
         needed.append(columns.metric)
     for name in needed:
         if name not in there:
             hint = nearest(name, there)
             raise FrameError(
-                f'no column "{name}"; the frame has {listed(there)}' + (f'; did you mean "{hint}"?' if hint else "")
+                f'no column "{name}"; the frame has {short_list(there)}' + (f'; did you mean "{hint}"?' if hint else "")
             )
     if not len(frame):
         raise FrameError("the frame has no rows: one row per run is needed")
@@ -65,7 +70,7 @@ def check_columns(frame: object, columns: Columns, *, factors: Sequence[str], se
 
 def names_of(frame: pd.DataFrame, column: str) -> list[str]:
     """Names as text. `None` and NaN are no names: as texts they would be."""
-    found = []
+    names = []
     for i, name in enumerate(frame[column].tolist()):
         if not isinstance(name, str):
             if name is None or name is pd.NA or (isinstance(name, float) and math.isnan(name)):
@@ -76,24 +81,24 @@ def names_of(frame: pd.DataFrame, column: str) -> list[str]:
             raise FrameError(f"row {i}: {column} is {name!r}; names are text: convert the column with astype(str)")
         if not name.strip():
             raise FrameError(f"row {i}: {column} is empty")
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def seeds_of(frame: pd.DataFrame, column: str) -> list[Seed]:
-    found: list[Seed] = []
-    for i, value in enumerate(map(_plain, frame[column].tolist())):
+    seeds: list[Seed] = []
+    for i, value in enumerate(map(_python_value, frame[column].tolist())):
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
             raise FrameError(f"row {i}: {column} is {value!r}; a seed is a whole number or a text")
-        found.append(value)
-    if len({type(s) for s in found}) > 1:
+        seeds.append(value)
+    if len({type(s) for s in seeds}) > 1:
         raise FrameError(f'{column} holds numbers and texts; 7 and "7" would not pair: make them all one')
-    return found
+    return seeds
 
 
-def check_once(names: Sequence[str], seeds: Sequence[Seed], columns: Columns) -> None:
+def check_once(names: Sequence[str], seeds: Sequence[Seed], columns: FrameColumns) -> None:
     seen: dict[tuple[str, Seed], int] = {}
     for i, key in enumerate(zip(names, seeds, strict=True)):
         if key in seen:
@@ -104,15 +109,15 @@ def check_once(names: Sequence[str], seeds: Sequence[Seed], columns: Columns) ->
         seen[key] = i
 
 
-def correctness_of(frame: pd.DataFrame, columns: Columns) -> "list[npt.NDArray[np.bool_] | None] | None":
+def correctness_of(frame: pd.DataFrame, columns: FrameColumns) -> "list[npt.NDArray[np.bool_] | None] | None":
     """Correctness per example of every run, where the column is there."""
     if columns.correct not in frame:
         return None
-    found: list[npt.NDArray[np.bool_] | None] = []
+    arrays: list[npt.NDArray[np.bool_] | None] = []
     sizes: dict[int, int] = {}
     for i, cell in enumerate(frame[columns.correct].tolist()):
         if cell is None or cell is pd.NA or (isinstance(cell, float) and math.isnan(cell)):
-            found.append(None)
+            arrays.append(None)
             continue
         try:
             array = np.asarray(cell)
@@ -124,19 +129,19 @@ def correctness_of(frame: pd.DataFrame, columns: Columns) -> "list[npt.NDArray[n
                 f" {got_text(str(cell))}"
             )
         sizes.setdefault(array.size, i)
-        found.append(array.astype(bool))
+        arrays.append(array.astype(bool))
     if len(sizes) > 1:
         (a, i), (b, j) = list(sizes.items())[:2]
         raise FrameError(f"rows {i} and {j} saw different test sets: {a} and {b} examples in {columns.correct}")
-    return found
+    return arrays
 
 
-def numbers(frame: pd.DataFrame, column: str) -> list[float]:
+def numbers_of(frame: pd.DataFrame, column: str) -> list[float]:
     """A column as floats, NaN where it is empty. Raises `FrameError` where it holds anything else than numbers."""
-    found = []
-    for i, value in enumerate(map(_plain, frame[column].tolist())):
+    values = []
+    for i, value in enumerate(map(_python_value, frame[column].tolist())):
         if value is None or value is pd.NA:
-            found.append(math.nan)
+            values.append(math.nan)
         elif isinstance(value, bool) or not isinstance(value, int | float):
             kind = "text" if isinstance(value, str) else type(value).__name__
             raise FrameError(
@@ -144,11 +149,11 @@ def numbers(frame: pd.DataFrame, column: str) -> list[float]:
                 " (pandas.to_numeric makes one, and says where it cannot)"
             )
         else:
-            found.append(float(value))
-    return found
+            values.append(float(value))
+    return values
 
 
-def check_size(values: Sequence[float], states: Sequence[str], column: str) -> None:
+def check_magnitude(values: Sequence[float], states: Sequence[str], column: str) -> None:
     for i, (value, state) in enumerate(zip(values, states, strict=True)):
         if state == "finished" and LARGEST < abs(value) < math.inf:
             raise FrameError(
@@ -158,12 +163,12 @@ def check_size(values: Sequence[float], states: Sequence[str], column: str) -> N
 
 
 def statuses_of(
-    frame: pd.DataFrame, values: Sequence[float], columns: Columns, notes: list[str], metric: str
+    frame: pd.DataFrame, values: Sequence[float], columns: FrameColumns, notes: list[str], metric: str
 ) -> list[str]:
     """Each run's status: as the column says, or as its value says where there is none."""
-    told = columns.status in frame
-    given = frame[columns.status].tolist() if told else ["finished"] * len(values)
-    found, diverged, absent = [], [], []
+    has_column = columns.status in frame
+    given = frame[columns.status].tolist() if has_column else ["finished"] * len(values)
+    states, diverged, absent = [], [], []
     for i, (word, value) in enumerate(zip(given, values, strict=True)):
         if not isinstance(word, str) or word not in STATUSES:
             hint = nearest(word, STATUSES) if isinstance(word, str) else ""
@@ -171,34 +176,34 @@ def statuses_of(
                 f"row {i}: {columns.status} is {got_text(word)}; one of {', '.join(STATUSES)} is needed"
                 + (f'; did you mean "{hint}"?' if hint else "")
             )
-        if word == "finished" and math.isnan(value) and not told:
+        if word == "finished" and math.isnan(value) and not has_column:
             word = "missing"
             absent.append(i)
         elif word == "finished" and not math.isfinite(value):
             word = "diverged"
             diverged.append(i)
-        found.append(word)
+        states.append(word)
     if diverged:
-        what = "no finite number" if told else "infinite"
+        what = "no finite number" if has_column else "infinite"
         notes.append(f"{metric} is {what} in {_rows(diverged)}: counted as diverged, which is a failure.")
     if absent:
         notes.append(
             f"There is no {metric} in {_rows(absent)} and no column {columns.status}: counted as missing. Whatever"
             f' diverged must say so in that column ("diverged"), to be counted as a failure.'
         )
-    return found
+    return states
 
 
-def texts_of(
+def test_set_size(
     frame: pd.DataFrame,
-    columns: Columns,
+    columns: FrameColumns,
     arrays: "list[npt.NDArray[np.bool_] | None] | None",
     states: Sequence[str],
 ) -> int | None:
     """The size of the test set of the runs that finished, where it is known. Raises `FrameError` where it differs."""
     sizes = {a.size for a in arrays or [] if a is not None}
     if columns.count in frame:
-        for i, (size, state) in enumerate(zip(numbers(frame, columns.count), states, strict=True)):
+        for i, (size, state) in enumerate(zip(numbers_of(frame, columns.count), states, strict=True)):
             if math.isnan(size) or state != "finished":
                 continue
             if not size.is_integer() or size < 1:
@@ -206,20 +211,20 @@ def texts_of(
             sizes.add(int(size))
     if len(sizes) > 1:
         raise FrameError(
-            f"runs saw test sets of different size ({listed(sorted(sizes))}): their values cannot be compared"
+            f"runs saw test sets of different size ({short_list(sorted(sizes))}): their values cannot be compared"
         )
     return sizes.pop() if sizes else None
 
 
-def listed(items: Sequence[object]) -> str:
-    told = [str(i) for i in items[:8]]
-    return ", ".join(told) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
+def short_list(items: Sequence[object]) -> str:
+    shown = [str(i) for i in items[:8]]
+    return ", ".join(shown) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
 
 
 def _rows(rows: Sequence[int]) -> str:
-    return f"row{'' if len(rows) == 1 else 's'} {listed(rows)}"
+    return f"row{'' if len(rows) == 1 else 's'} {short_list(rows)}"
 
 
-def _plain(value: object) -> object:
-    """Columns of Python objects may hold the numbers of numpy."""
+def _python_value(value: object) -> object:
+    """FrameColumns of Python objects may hold the numbers of numpy."""
     return value.item() if isinstance(value, np.generic) else value

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knockout.analysis.external.table import OPTIONS, Sheet, counted, listed, similar, some
+from knockout.analysis.external.table import OPTIONS, Sheet, count_with_noun, quoted_list, similar, some
 from knockout.strict import Fault, got_text
 
 # float() also takes 1_000 and the digits of other scripts
@@ -16,7 +16,7 @@ COUNT = re.compile(r"(\d{1,15})(?:\.0*)?", re.ASCII)  # pandas writes whole numb
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """What the cells of a metric say."""
+    """The cells of a metric as numbers."""
 
     cells: Sequence[float | None]
     """None where blank; NaN or infinite where the cell says so"""
@@ -25,82 +25,113 @@ class Values:
     """how decimal commas and percentages were read"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    """One cell as a number, and how it is spelt."""
+
+    value: float | None
+    valid: bool = True
+    point: bool = False
+    comma: bool = False
+    percent: bool = False
+    bare: bool = False
+    """a number without a percent sign"""
+
+
 def read_values(sheet: Sheet, column: str) -> Values:
-    """The numbers of a column. One decimal sign and one use of the percent sign for all of it, or it is a fault."""
-    cells = sheet.cells[column]
-    found: list[float | None] = []
-    bad: list[int] = []
-    spelt: dict[str, list[int]] = {"point": [], "comma": [], "percent": [], "plain": []}
-    for i, cell in enumerate(cells):
-        if not cell or NO_NUMBER.fullmatch(cell):
-            found.append(float(cell) if cell else None)
-            continue
-        percent = cell.endswith("%")
-        bare = cell[:-1].rstrip() if percent else cell
-        number, comma = NUMBER.fullmatch(bare), COMMA.fullmatch(bare)
-        match = number or comma
-        if match is None or (percent and match["power"]):
-            bad.append(i)
-            found.append(None)
-            continue
-        # 91.2e-2 is the float that is nearest to .912, which 91.2 / 100 need not be
-        found.append(float(bare.replace(",", ".") + ("e-2" if percent else "")))
-        spelt["percent" if percent else "plain"].append(i)
-        if comma:
-            spelt["comma"].append(i)
-        elif number and (number["point"] or number["first"]):
-            spelt["point"].append(i)
-    if bad and len(bad) == sum(bool(cell) for cell in cells):
-        return Values(cells=found, faults=[_no_numbers(sheet, column, bad)], notes=[])
+    """The numbers of a column.
+
+    All cells must use one decimal sign, and a percent sign at every number or at none; anything else is a fault.
+    """
+    texts = sheet.cells[column]
+    cells = [_read_cell(text) for text in texts]
+    bad = [i for i, cell in enumerate(cells) if not cell.valid]
+    values = [cell.value for cell in cells]
+    if bad and len(bad) == sum(bool(text) for text in texts):
+        return Values(cells=values, faults=[_no_numbers(sheet, column, bad)], notes=[])
     no_number = [
         sheet.fault(
             f"{sheet.place} {sheet.rows[i]}",
-            f"{column} is {got_text(cells[i])}, which is no number",
+            f"{column} is {got_text(texts[i])}, which is no number",
             allowed="a number; nan or inf for a run that diverged, blank for one without a result",
         )
         for i in bad
     ]
     faults = some(no_number, f"rows in which {column} is no number")
-
-    def shown(kind: str) -> str:
-        i = spelt[kind][0]
-        return f'"{cells[i]}" ({sheet.place} {sheet.rows[i]})'
-
-    def note(kind: str, how: str) -> str:
-        i = spelt[kind][0]
-        return f'{how}: "{cells[i]}" is {found[i]:g}.'
-
     notes = []
-    if spelt["comma"] and sheet.separator not in ("semicolon", "tab"):
+    for fault, note in (_decimal_commas(sheet, column, cells), _percent_signs(sheet, column, cells)):
+        faults += [fault] if fault else []
+        notes += [note] if note else []
+    return Values(cells=values, faults=faults, notes=notes)
+
+
+def _read_cell(text: str) -> _Cell:
+    if not text or NO_NUMBER.fullmatch(text):
+        return _Cell(value=float(text) if text else None)
+    percent = text.endswith("%")
+    number = text[:-1].rstrip() if percent else text
+    with_point, with_comma = NUMBER.fullmatch(number), COMMA.fullmatch(number)
+    match = with_point or with_comma
+    if match is None or (percent and match["power"]):
+        return _Cell(value=None, valid=False)
+    # 91.2e-2 is the float that is nearest to .912, which 91.2 / 100 need not be
+    return _Cell(
+        value=float(number.replace(",", ".") + ("e-2" if percent else "")),
+        point=with_point is not None and bool(with_point["point"] or with_point["first"]),
+        comma=with_comma is not None,
+        percent=percent,
+        bare=not percent,
+    )
+
+
+def _decimal_commas(sheet: Sheet, column: str, cells: Sequence[_Cell]) -> tuple[Fault | None, str]:
+    """The fault of decimal commas that could mean something else, or the note that they were read."""
+    comma = next((i for i, cell in enumerate(cells) if cell.comma), None)
+    if comma is None:
+        return None, ""
+    got = f"{column} has a comma in {_shown(sheet, column, comma)}"
+    if sheet.separator not in ("semicolon", "tab"):
         way = (
             "a point; decimal commas are read where semicolons or tabs separate the columns, commas of thousands never"
         )
-        faults.append(sheet.fault("metric", f"{column} has a comma in {shown('comma')}", allowed=way))
-    elif spelt["comma"] and spelt["point"]:
-        got = f"{column} has a comma in {shown('comma')} and a point in {shown('point')}"
-        faults.append(sheet.fault("metric", got, allowed="one of them for decimals, and nothing between thousands"))
-    elif spelt["comma"]:
-        notes.append(note("comma", f"Commas in {column} are decimal commas"))
-    if spelt["percent"] and spelt["plain"]:
-        got = f"{column} is {shown('percent')} and {shown('plain')}"
-        faults.append(sheet.fault("metric", got, allowed="a percent sign at every value, or at none"))
-    elif spelt["percent"]:
-        notes.append(note("percent", f"{column} is in percent and was read as shares"))
-    return Values(cells=found, faults=faults, notes=notes)
+        return sheet.fault("metric", got, allowed=way), ""
+    point = next((i for i, cell in enumerate(cells) if cell.point), None)
+    if point is not None:
+        got += f" and a point in {_shown(sheet, column, point)}"
+        return sheet.fault("metric", got, allowed="one of them for decimals, and nothing between thousands"), ""
+    return None, f'Commas in {column} are decimal commas: "{sheet.cells[column][comma]}" is {cells[comma].value:g}.'
+
+
+def _percent_signs(sheet: Sheet, column: str, cells: Sequence[_Cell]) -> tuple[Fault | None, str]:
+    """The fault of percent signs at some values only, or the note that percentages were read as shares."""
+    percent = next((i for i, cell in enumerate(cells) if cell.percent), None)
+    if percent is None:
+        return None, ""
+    bare = next((i for i, cell in enumerate(cells) if cell.bare), None)
+    if bare is not None:
+        got = f"{column} is {_shown(sheet, column, percent)} and {_shown(sheet, column, bare)}"
+        return sheet.fault("metric", got, allowed="a percent sign at every value, or at none"), ""
+    example = f'"{sheet.cells[column][percent]}" is {cells[percent].value:g}.'
+    return None, f"{column} is in percent and was read as shares: {example}"
+
+
+def _shown(sheet: Sheet, column: str, i: int) -> str:
+    """A cell as it is spelt, with its place."""
+    return f'"{sheet.cells[column][i]}" ({sheet.place} {sheet.rows[i]})'
 
 
 def read_counts(sheet: Sheet, column: str) -> tuple[list[int | None], list[Fault]]:
-    """Whole numbers from 1, `None` where a cell is blank or NaN."""
-    found: list[int | None] = []
+    """A column of counts: whole numbers from 1, `None` where a cell is blank or NaN; and the faults."""
+    counts: list[int | None] = []
     faults = []
     for row, cell in zip(sheet.rows, sheet.cells[column], strict=True):
         match = COUNT.fullmatch(cell)
-        found.append(int(match[1]) if match else None)
-        if cell and cell.lower() != "nan" and not found[-1]:
+        counts.append(int(match[1]) if match else None)
+        if cell and cell.lower() != "nan" and not counts[-1]:
             got = f'count ("{column}") is {got_text(cell)}, which is no number of test examples'
             way = f'a whole number from 1, blank where it is not known; {OPTIONS["count"]} "" leaves the column out'
             faults.append(sheet.fault(f"{sheet.place} {row}", got, allowed=way))
-    return found, some(faults, "rows whose count is no number of test examples")
+    return counts, some(faults, "rows whose count is no number of test examples")
 
 
 def _no_numbers(sheet: Sheet, column: str, bad: Sequence[int]) -> Fault:
@@ -110,10 +141,10 @@ def _no_numbers(sheet: Sheet, column: str, bad: Sequence[int]) -> Fault:
         got = f"{column} holds true and false ({sheet.place} {sheet.rows[bad[0]]}), which are no values of a metric"
     else:
         first = f"{sheet.place} {sheet.rows[bad[0]]}: {got_text(cells[bad[0]])}"
-        got = f"{column} is not a number in any of {counted(len(sheet.rows), 'row')} ({first})"
+        got = f"{column} is not a number in any of {count_with_noun(len(sheet.rows), 'row')} ({first})"
     numeric = [name for name in dict.fromkeys(sheet.header) if name in sheet.numeric or _is_numeric(sheet, name)]
     near = dict.fromkeys([*similar(column, numeric), *numeric])
-    way = f"columns of numbers are {listed(near, most=5)}; name one with {OPTIONS['metric']}"
+    way = f"columns of numbers are {quoted_list(near, most=5)}; name one with {OPTIONS['metric']}"
     return sheet.fault("metric", got, allowed=way if numeric else "a column of numbers, and there is none")
 
 

@@ -1,4 +1,4 @@
-"""Runs from elsewhere: a file of runs becomes a comparison and a report, as `knockout report --from` writes it."""
+"""`knockout compare`: read a file of runs, compare them, and write the report."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from knockout.analysis.external.compare import Unit, compare
 from knockout.analysis.external.frame import FrameError
-from knockout.analysis.external.runs import Columns, read_runs
+from knockout.analysis.external.runs import RunColumns, read_runs
 from knockout.analysis.report.printed import Comparison
 from knockout.analysis.report.write import write_comparison
 from knockout.analysis.stats.metric import Better
@@ -26,7 +26,7 @@ class Written:
 
 def report_runs(
     source: Path,
-    columns: Columns,
+    columns: RunColumns,
     *,
     statuses: Mapping[str, str],
     baseline: str,
@@ -38,24 +38,26 @@ def report_runs(
 ) -> Written:
     """Read a file of runs, compare all variants with the baseline, and write the report into `target`.
 
-    Raises `knockout.analysis.external.runs.ImportedError` for a file that cannot be read so, and
+    Raises `knockout.strict.FaultsError` for a file that cannot be read so, and
     `knockout.analysis.FrameError` for runs that cannot be compared.
     """
-    told = read_runs(source, columns, statuses=statuses)
+    imported = read_runs(source, columns, statuses=statuses)
     named = margin
     judged_by: Plan | None = None
     if plan is not None:
         judged_by, keys = read_plan(plan)
         margin = judged_by.margin if margin is None and "margin" in keys else margin
-    if any("in percent" in note for note in told.notes):
+    if any("in percent" in note for note in imported.notes):
         if unit == "raw":
             raise FrameError(f"{columns.metric} has percent signs, so it is no raw number: leave --unit raw out")
         unit = "share"  # what "91.2 %" was read as
-    frame = told.frame.assign(seed=[re.sub(r"^(\d+)\.0+$", r"\1", seed) for seed in told.frame["seed"]])  # 3.0 is 3
+    frame = imported.frame.assign(
+        seed=[re.sub(r"^(\d+)\.0+$", r"\1", seed) for seed in imported.frame["seed"]]
+    )  # 3.0 is 3
     frame = frame.rename(columns={"value": columns.metric})
     if frame["count"].isna().all():
         frame = frame.drop(columns="count")
-    found = compare(
+    comparison = compare(
         frame,
         baseline=baseline,
         metric=columns.metric,
@@ -63,11 +65,11 @@ def report_runs(
         unit=unit,
         better=better,
         plan=judged_by,
-        notes=told.notes,
+        notes=imported.notes,
     )
     raw = source.read_bytes()
     described = [
-        ("File", f"{source.name}, sha256 {hashlib.sha256(raw).hexdigest()}, {len(told.frame):,} runs"),
+        ("File", f"{source.name}, sha256 {hashlib.sha256(raw).hexdigest()}, {len(imported.frame):,} runs"),
         ("Columns", f"variant: {columns.variant}, seed: {' and '.join(columns.seed)}, metric: {columns.metric}"),
         (
             "Plan",
@@ -77,10 +79,10 @@ def report_runs(
         ("Knockout that reports", version("knockout")),
     ]
     paths = write_comparison(
-        found,
+        comparison,
         target,
         title=f"Comparison of {source.name}",
         question=f"Which variants differ from {baseline} in {columns.metric}?",
         provenance=described,
     )
-    return Written(comparison=found, paths=paths)
+    return Written(comparison=comparison, paths=paths)

@@ -1,4 +1,4 @@
-"""Runs from elsewhere as one tidy frame: an export of Weights & Biases or MLflow, a spreadsheet, a Parquet file."""
+"""Runs of other programs as one tidy frame: an export of Weights & Biases or MLflow, a spreadsheet, a Parquet file."""
 
 import math
 import re
@@ -10,11 +10,9 @@ from typing import Literal, get_args
 import pandas as pd
 
 from knockout.analysis.external.numbers import read_counts, read_values
-from knockout.analysis.external.table import OPTIONS, ImportedError, Sheet, counted, listed, read_sheet, similar, some
+from knockout.analysis.external.table import OPTIONS, Sheet, count_with_noun, quoted_list, read_sheet, similar, some
 from knockout.job import RECORDED, Status
-from knockout.strict import Fault, got_text, nearest
-
-__all__ = ["OPTIONS", "STATES", "WORDS", "Columns", "Imported", "ImportedError", "read_runs"]
+from knockout.strict import Fault, FaultsError, got_text, nearest
 
 State = Status | Literal["missing"]
 STATES: tuple[State, ...] = (*get_args(Status), "missing")
@@ -51,12 +49,12 @@ WORDS: Mapping[str, State] = {
 """A word of a status column, without case and with blanks for _ and - -> Knockout's word."""
 
 LIKELY = ("State", "state", "Status", "status")
-"""What a column of statuses is called elsewhere: State by W&B, status by MLflow's search_runs and `mlflow experiments
+"""What other tools call a column of statuses: State by W&B, status by MLflow's search_runs and `mlflow experiments
 csv`, Status by the CSV of its pages ("Start Time,Duration,Run ID,Name,Source Type,Source Name,User,Status,...")."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class RunColumns:
     """What the columns are called in the file. `status` and `count` may be empty: no such column is read then."""
 
     variant: str = "variant"
@@ -73,7 +71,7 @@ class Imported:
     frame: pd.DataFrame
     """One row per run, in the file's order, and one run per variant and seed. variant (str), seed (str), value
     (float64; finite where a run finished, else NaN), status (one of `STATES`), count (Int64: test examples; <NA> where
-    not told), row (the line on which it begins, of which the header is 1; of Parquet the row, from 1)."""
+    where unknown), row (the line on which it begins, of which the header is 1; of Parquet the row, from 1)."""
     notes: tuple[str, ...]
     """what was decided, in words and with the lines"""
 
@@ -106,13 +104,13 @@ class _Run:
         return self.state in RECORDED or self.word == "finished" or (self.word is None and self.value is not None)
 
 
-def read_runs(path: Path, columns: Columns, *, statuses: Mapping[str, str] | None = None) -> Imported:
+def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | None = None) -> Imported:
     """The runs of a CSV, TSV or Parquet file, one row each.
 
     Every cell is text first: variants and seeds called NA, None, 007 or =1+1 keep these names, and case. Blanks around
     a cell are stripped. Several seed columns are joined with " / ": seed and data set together can be what pairs.
 
-    Text files: UTF-8, or UTF-16 with its mark; separated by comma, semicolon or tab, as the header tells. A decimal
+    Text files: UTF-8, or UTF-16 with its mark; separated by comma, semicolon or tab, as the header shows. A decimal
     comma is read in files with semicolons or tabs, if no other value of the metric has a point. Percentages (91.2%,
     91.2 %) become shares (.912), if all values have the sign. Compressed files, workbooks, JSON and pickles are
     refused.
@@ -124,16 +122,16 @@ def read_runs(path: Path, columns: Columns, *, statuses: Mapping[str, str] | Non
     - without a status column: blank and NaN are missing, infinite values are diverged runs, numbers finished ones.
 
     The value of a run that did not finish is left out: trackers export what was logged last. Tries of a variant and
-    seed that came to no result are left out beside one that did; two that did are a fault. The notes tell all this.
+    seed that came to no result are left out beside one that did; two that did are a fault. The notes list all this.
 
-    Raises `ImportedError` with all faults of the file's form, else of its columns, else of the cells, else of runs that
+    Raises `FaultsError` with all faults of the file's form, else of its columns, else of the cells, else of runs that
     stand twice.
     """
     wanted = _wanted(columns)
     sheet = read_sheet(path, [*(name for _, name in wanted), *LIKELY])
     faults = _column_faults(sheet, wanted)
     if faults:
-        raise ImportedError(faults)
+        raise FaultsError(faults)
     status, count = (_optional(sheet, name) for name in (columns.status, columns.count))
     names, faults = _names(sheet, "variant", columns.variant.strip())
     seeds, more = _seeds(sheet, [name.strip() for name in columns.seed])
@@ -143,7 +141,7 @@ def read_runs(path: Path, columns: Columns, *, statuses: Mapping[str, str] | Non
     counts, fewer = read_counts(sheet, count) if count else ([None] * len(sheet.rows), [])
     faults += [*more, *fewer]
     if faults:
-        raise ImportedError(faults)
+        raise FaultsError(faults)
     read = [
         _Run(row=row, key=(variant, seed), word=word, value=value, count=size)
         for row, variant, seed, word, value, size in zip(
@@ -151,7 +149,7 @@ def read_runs(path: Path, columns: Columns, *, statuses: Mapping[str, str] | Non
         )
     ]
     runs, tries = _once(sheet, read)
-    blank = [f"{counted(len(sheet.blank), 'line')} of separators only left out ({sheet.places(sheet.blank)})."]
+    blank = [f"{count_with_noun(len(sheet.blank), 'line')} of separators only left out ({sheet.places(sheet.blank)})."]
     notes = [*values.notes, *(blank if sheet.blank else []), *unsaid, *tries]
     return Imported(frame=_frame(runs), notes=(*notes, *_decisions(sheet, runs, columns.metric.strip())))
 
@@ -173,26 +171,26 @@ def _frame(runs: Sequence[_Run]) -> pd.DataFrame:
 # --- Columns ------------------------------------------------------------------------------------------------------
 
 
-def _wanted(columns: Columns) -> list[tuple[str, str]]:
+def _wanted(columns: RunColumns) -> list[tuple[str, str]]:
     """Role and name of every column that is asked for."""
     if isinstance(columns.seed, str) or not columns.seed:
-        raise ImportedError([Fault(file="seed", got=f"got {columns.seed!r}", allowed="a tuple of names of columns")])
-    found = [("variant", columns.variant), *(("seed", name) for name in columns.seed), ("metric", columns.metric)]
-    found += [(role, name) for role, name in (("status", columns.status), ("count", columns.count)) if name.strip()]
-    found = [(role, name.strip()) for role, name in found]
-    names = [name for _, name in found]
+        raise FaultsError([Fault(file="seed", got=f"got {columns.seed!r}", allowed="a tuple of names of columns")])
+    roles = [("variant", columns.variant), *(("seed", name) for name in columns.seed), ("metric", columns.metric)]
+    roles += [(role, name) for role, name in (("status", columns.status), ("count", columns.count)) if name.strip()]
+    roles = [(role, name.strip()) for role, name in roles]
+    names = [name for _, name in roles]
     twice = [
         Fault(
             file=role,
-            got=f'column "{name}" is already named for {found[names.index(name)][0]}',
+            got=f'column "{name}" is already named for {roles[names.index(name)][0]}',
             allowed="another column",
         )
-        for i, (role, name) in enumerate(found)
+        for i, (role, name) in enumerate(roles)
         if name in names[:i]
     ]
     if twice:
-        raise ImportedError(twice)
-    return found
+        raise FaultsError(twice)
+    return roles
 
 
 def _optional(sheet: Sheet, name: str) -> str:
@@ -202,14 +200,14 @@ def _optional(sheet: Sheet, name: str) -> str:
 
 def _column_faults(sheet: Sheet, wanted: Sequence[tuple[str, str]]) -> list[Fault]:
     faults = []
-    defaults = [("status", Columns().status), ("count", Columns().count)]
+    defaults = [("status", RunColumns().status), ("count", RunColumns().count)]
     for role, name in wanted:
         places = [str(i) for i, other in enumerate(sheet.header, start=1) if other == name]
         if len(places) > 1:
             got = f'{len(places)} columns are called "{name}" (columns {", ".join(places)})'
             faults.append(sheet.fault(role, got, allowed="one; give the others another name in the file"))
         if not places and (role, name) not in defaults:
-            way = f"{listed(sheet.header)}; name the right one with {OPTIONS[role]}"
+            way = f"{quoted_list(sheet.header)}; name the right one with {OPTIONS[role]}"
             if len(sheet.header) == 1:
                 way += " (the header is read as one column: a comma, a semicolon or a tab separates columns)"
             likely = '" or "'.join(similar(name, sheet.header))
@@ -224,7 +222,7 @@ def _overlooked(sheet: Sheet) -> list[Fault]:
     be results."""
     for name in [name for name in LIKELY if name in sheet.cells]:
         said = [(row, cell) for row, cell in zip(sheet.rows, sheet.cells[name], strict=True)]
-        wrong = [(row, cell) for row, cell in said if WORDS.get(_plain(cell), "finished") != "finished"]
+        wrong = [(row, cell) for row, cell in said if WORDS.get(_normalized(cell), "finished") != "finished"]
         if wrong:
             got = (
                 f'the column "{name}" says "{wrong[0][1]}" ({sheet.places([row for row, _ in wrong])}), and is not read'
@@ -249,7 +247,7 @@ def _names(sheet: Sheet, role: str, column: str) -> tuple[list[str], list[Fault]
 
 def _seeds(sheet: Sheet, columns: Sequence[str]) -> tuple[list[str], list[Fault]]:
     read = [_names(sheet, "seed", name) for name in columns]
-    faults = [fault for _, found in read for fault in found]
+    faults = [fault for _, of_column in read for fault in of_column]
     parts = list(zip(*(cells for cells, _ in read), strict=True))
     joined = [" / ".join(part) for part in parts]
     first: dict[str, int] = {}
@@ -263,7 +261,7 @@ def _seeds(sheet: Sheet, columns: Sequence[str]) -> tuple[list[str], list[Fault]
     return joined, faults
 
 
-def _plain(word: str) -> str:
+def _normalized(word: str) -> str:
     return " ".join(re.sub("[_-]", " ", word.casefold()).split())
 
 
@@ -279,27 +277,27 @@ def _words(
     ]
     if not column:
         if statuses:
-            got = f'words are mapped ({listed(statuses)}), and there is no column "{asked}"'
+            got = f'words are mapped ({quoted_list(statuses)}), and there is no column "{asked}"'
             faults.append(sheet.fault("status", got, allowed=f"a column of statuses, named with {option}"))
         return [None] * len(sheet.rows), faults, []
-    known = {**WORDS, **{_plain(word): state for word, to in statuses.items() for state in STATES if state == to}}
-    cells = [_plain(cell) for cell in sheet.cells[column]]
+    known = {**WORDS, **{_normalized(word): state for word, to in statuses.items() for state in STATES if state == to}}
+    cells = [_normalized(cell) for cell in sheet.cells[column]]
     unknown: dict[str, list[int]] = {}
     for row, cell, plain in zip(sheet.rows, sheet.cells[column], cells, strict=True):
-        if plain not in known and plain not in map(_plain, statuses):
+        if plain not in known and plain not in map(_normalized, statuses):
             unknown.setdefault(cell, []).append(row)
-    found = [
+    unknown_words = [
         sheet.fault(
             "status",
             f"{got_text(word)} is not known ({sheet.places(rows)})",
             allowed=f'{", ".join(WORDS)}; or {option} "{word}=missing" says what it is (one of {", ".join(STATES)})',
-            nearest=nearest(_plain(word), WORDS),
+            nearest=nearest(_normalized(word), WORDS),
         )
         for word, rows in unknown.items()
     ]
-    unsaid = [word for word in statuses if _plain(word) not in cells]
-    notes = [f"No row has the status {listed(unsaid)}, which was mapped."] if unsaid else []
-    return [known.get(cell) for cell in cells], [*faults, *some(found, "words that are not known")], notes
+    unsaid = [word for word in statuses if _normalized(word) not in cells]
+    notes = [f"No row has the status {quoted_list(unsaid)}, which was mapped."] if unsaid else []
+    return [known.get(cell) for cell in cells], [*faults, *some(unknown_words, "words that are not known")], notes
 
 
 # --- Decisions ----------------------------------------------------------------------------------------------------
@@ -324,7 +322,7 @@ def _once(sheet: Sheet, runs: Sequence[_Run]) -> tuple[list[_Run], list[str]]:
         else:
             without += tries[:-1]
     if faults:
-        raise ImportedError(some(faults, "variants with seeds that stand more than once"))
+        raise FaultsError(some(faults, "variants with seeds that stand more than once"))
     for lost, why in (
         (beside, "that came to no result were left out, beside the one that ended"),
         (without, "were left out: none came to a result, and the last one in the file stands for them"),
@@ -344,9 +342,9 @@ def _decisions(sheet: Sheet, runs: Sequence[_Run], metric: str) -> list[str]:
     infinite = [r.row for r in runs if r.word is None and r.state == "diverged"]
     # pandas, and so MLflow's search_runs().to_csv(), writes NaN as an empty cell; W&B writes NaN (wandb/wandb#2202)
     blank = [r.row for r in runs if r.word == "finished" and r.state == "missing"]
-    untold = [r.row for r in runs if r.word is None and r.state == "missing"]
+    no_status = [r.row for r in runs if r.word is None and r.state == "missing"]
     unused = [r.row for r in runs if r.state != "finished" and r.value is not None and math.isfinite(r.value)]
-    found = []
+    notes = []
     for rows, one, many in (
         (
             no_number,
@@ -364,7 +362,7 @@ def _decisions(sheet: Sheet, runs: Sequence[_Run], metric: str) -> list[str]:
             f"runs finished without {metric}: they count as missing",
         ),
         (
-            untold,
+            no_status,
             f"run has no {metric}, and no column tells its status: it counts as missing",
             f"runs have no {metric}, and no column tells their status: they count as missing",
         ),
@@ -375,10 +373,10 @@ def _decisions(sheet: Sheet, runs: Sequence[_Run], metric: str) -> list[str]:
         ),
     ):
         if rows:
-            found.append(f"{len(rows):,} {one if len(rows) == 1 else many} ({sheet.places(rows)}).")
-    if blank or untold:
-        found.append(
+            notes.append(f"{len(rows):,} {one if len(rows) == 1 else many} ({sheet.places(rows)}).")
+    if blank or no_status:
+        notes.append(
             "pandas and MLflow write NaN as a blank, so a run that diverged cannot be told from one without a result:"
             ' with the status "diverged" it counts as a failure.'
         )
-    return found
+    return notes

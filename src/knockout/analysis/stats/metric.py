@@ -82,7 +82,11 @@ def share(name: str, *, better: Better = "higher") -> Metric:
     return Metric(name=name, unit="points", scale=100.0, better=better, whole=False)
 
 
+def digits_for(margin: float) -> int:
+    """Decimals to print in the metric's own unit: two more than the margin needs, and at most 12."""
+    return min(2 + max(0, -math.floor(math.log10(margin))), 12)
+
+
 def raw(name: str, *, better: Better, margin: float, unit: str = "") -> Metric:
     """Anything else, displayed as it is stored, with two digits more than the margin has."""
-    digits = 2 + max(0, -math.floor(math.log10(margin)))
-    return Metric(name=name, unit=unit, scale=1.0, better=better, whole=False, digits=min(digits, 12))
+    return Metric(name=name, unit=unit, scale=1.0, better=better, whole=False, digits=digits_for(margin))
