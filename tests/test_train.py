@@ -121,14 +121,16 @@ def test_evaluation_does_not_touch_the_course_of_training(data: DataRef, monkeyp
 def test_the_record_agrees_with_itself_and_with_a_count_by_hand(data: DataRef) -> None:
     (outcome,) = trainer.train(job(data))
     test = load(data.path, "cpu").test
-    told = outcome.predictions
-    assert told is not None
-    assert told.label == test.labels.tolist()
-    assert outcome.metrics["test"]["correct"] == sum(p == y for p, y in zip(told.predicted, told.label, strict=True))
-    assert outcome.metrics["test"]["count"] == len(told.label) == test.count
-    assert outcome.metrics["test"]["loss"] == pytest.approx(-sum(told.log_probability) / test.count)
-    chance = [math.exp(v) for v in told.log_probability]
-    assert all((c > 0.5) == (p == y) for c, p, y in zip(chance, told.predicted, told.label, strict=True))
+    predictions = outcome.predictions
+    assert predictions is not None
+    assert predictions.label == test.labels.tolist()
+    assert outcome.metrics["test"]["correct"] == sum(
+        p == y for p, y in zip(predictions.predicted, predictions.label, strict=True)
+    )
+    assert outcome.metrics["test"]["count"] == len(predictions.label) == test.count
+    assert outcome.metrics["test"]["loss"] == pytest.approx(-sum(predictions.log_probability) / test.count)
+    chance = [math.exp(v) for v in predictions.log_probability]
+    assert all((c > 0.5) == (p == y) for c, p, y in zip(chance, predictions.predicted, predictions.label, strict=True))
     assert [e.epoch for e in outcome.epochs] == [1, 2]
     assert outcome.epochs[-1].correct == outcome.metrics["validation"]["correct"]
     assert outcome.curve.learning_rate[0] == pytest.approx(
