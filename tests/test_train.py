@@ -17,6 +17,7 @@ from knockout.data.batches import Split, load
 from knockout.data.prepare import prepare
 from knockout.job import DataRef, DataSpec, Job, Outcome, Predictions, Stopped
 from knockout.model.encoder import Dropout, Encoder, initialise
+from knockout.train import Meter
 from knockout.variants import VARIANTS, VERSION, Factors, Recipe
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -227,6 +228,24 @@ def test_divergence_is_a_result_that_stops_there(data: DataRef) -> None:
     assert f"not finite at step {last}" in outcome.reason
     assert outcome.metrics == {}
     assert outcome.predictions is None
+
+
+def test_divergence_between_two_reads_from_a_gpu_names_its_step_and_leaves_a_whole_curve(
+    data: DataRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seldom(*, steps: int, sync_every: int) -> Meter:
+        return Meter(steps=steps, sync_every=50 * sync_every)
+
+    monkeypatch.setattr(trainer, "Meter", seldom)
+    steps = RECIPE.epochs * math.ceil(load(data.path, "cpu").train.count / RECIPE.batch_size)
+    validation_losses(monkeypatch, [math.nan])
+    (outcome,) = trainer.train(job(data))
+    assert outcome.reason == "validation loss not finite after epoch 1 of 2"
+    assert len(outcome.curve.loss) == len(outcome.curve.learning_rate) == steps / 2
+    monkeypatch.setattr(trainer, "learning_rate", lambda *_a, **_k: 1e30)
+    (outcome,) = trainer.train(dataclasses.replace(job(data), factors=Factors(norm="post", clip_norm=0.0)))
+    assert outcome.reason == f"loss not finite at step {len(outcome.curve.loss)} of {steps}"
+    assert len(outcome.curve.loss) == len(outcome.curve.learning_rate) == len(outcome.curve.grad_norm) < steps / 2
 
 
 def validation_losses(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:

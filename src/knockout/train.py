@@ -197,6 +197,7 @@ def _validate(job: Job, recipe: Recipe, model: Encoder, split: Split, meter: Met
     """Evaluate on the validation split and record the epoch. Raises `Diverged` where the loss is not finite."""
     loss_sum, predictions = evaluate(model, split)
     if not math.isfinite(loss_sum):
+        _read_back(meter)  # on a GPU the steps of this epoch may be pending, and one of them is then the first bad one
         raise Diverged(f"validation loss not finite after epoch {number} of {recipe.epochs}")
     correct, count = _correct(predictions), split.count
     step = number * (meter.steps // recipe.epochs)
@@ -251,7 +252,7 @@ def _read_back(meter: Meter) -> None:
 
     Raises `Diverged` at the first step that is not finite, with which the curve then ends.
     """
-    values = torch.stack(meter.pending).tolist()
+    values = torch.stack(meter.pending).tolist() if meter.pending else []
     meter.pending.clear()
     curve = meter.curve
     for loss, norm in values:
