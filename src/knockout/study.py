@@ -38,7 +38,7 @@ DEVICE_FILES = {"con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """How runs are executed. Only `threads` is part of a run's id."""
+    """The table [run]: how runs are executed. Only `threads` is part of a run's id."""
 
     workers: int = field(default=0, metadata={"ge": 0, "le": 1024})  # 0: one per core / threads; on a GPU one per GPU
     threads: int = field(default=1, metadata={"ge": 1, "le": 1024})
@@ -48,7 +48,7 @@ class RunSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a study may cost: hours of all workers together training, over all its `run` commands; 0: no limit."""
+    """The table [budget]. `hours`: training time over all `run` commands, divided by the workers; 0 is no limit."""
 
     hours: float = field(default=0.0, metadata={"ge": 0.0})
 
@@ -66,7 +66,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study file that has been read and found without fault."""
+    """A study file, read and checked."""
 
     name: str
     path: Path
@@ -77,9 +77,9 @@ class Study:
     """name -> factors, the baseline first, then the variants in the file's order"""
     seeds: tuple[int, ...]
     anytime: Literal["sign", "t"] | None
-    """the e-process that tells when enough of the seeds were run; `None` where all of them are"""
+    """the e-process that ends the study early; `None` where all seeds are run"""
     placebos: tuple[str, ...]
-    """arms that are the baseline on other streams: run, and no variants"""
+    """A/A arms: the baseline trained with other seeds"""
     data: DataSpec | None
     recipe: Any
     run: RunSpec
@@ -104,7 +104,7 @@ class Study:
 
     @property
     def arms(self) -> Mapping[str, Any]:
-        """name -> factors of all that is run: `factors`, then the placebos with the baseline's."""
+        """name -> factors of everything that is run: `factors`, then the placebos with the factors of the baseline."""
         return {**self.factors, **dict.fromkeys(self.placebos, self.factors[BASELINE])}
 
 
@@ -116,11 +116,11 @@ class Run:
     variant: str
     seed: int
     stream: int | None = None
-    """the seed that a placebo is trained with: `seed` says which runs it pairs with; `None` for all other runs"""
+    """the seed that a placebo is trained with (`seed` is that of the runs it is paired with); `None` for other runs"""
 
     @property
     def training_seed(self) -> int:
-        """What the trainer gets, and what the record calls seed."""
+        """The seed that the trainer gets and that the record holds."""
         return self.seed if self.stream is None else self.stream
 
 
@@ -130,7 +130,7 @@ def digest(text: str) -> str:
 
 
 def run_id(study: Study, *, variant: str, seed: int, data_id: str) -> str:
-    """sha256 over everything that may change a run's numbers, and nothing else."""
+    """sha256 of everything that can change the numbers of a run, and of nothing else."""
     identity = {
         "schema": SCHEMA,
         "trainer": study.trainer.path,
@@ -145,7 +145,7 @@ def run_id(study: Study, *, variant: str, seed: int, data_id: str) -> str:
 
 
 def design(study: Study, *, data_id: str) -> tuple[Run, ...]:
-    """All runs of the study, seed by seed: all variants of one seed before the next, so that any stop leaves blocks.
+    """All runs of the study, seed by seed: all variants of one seed before the next, so any stop leaves whole blocks.
 
     The placebos of a seed come after its variants.
     """
