@@ -1,4 +1,4 @@
-"""Study files and plans: what is refused and how it is told, and the runs that a study stands for."""
+"""Study files and plans: what is refused, the error messages, and the runs that a study consists of."""
 
 import dataclasses
 import hashlib
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knockout.ledger import read_ledger
+from knockout.plan import FIXED, build_plan
 from knockout.seeds import placebo_streams
 from knockout.strict import Fault, FaultsError
 from knockout.study import (
@@ -23,6 +24,7 @@ from knockout.study import (
     Study,
     default_plan_text,
     design,
+    read_plan,
     read_study,
     run_id,
 )
@@ -79,8 +81,8 @@ def test_the_packaged_plan_is_the_plan_of_the_repository() -> None:
 
 
 def test_the_defaults_of_a_plan_are_the_packaged_plan() -> None:
-    told = tomllib.loads(default_plan_text())
-    assert dataclasses.asdict(Plan()) == {**told, "secondary": tuple(told["secondary"])}
+    packaged = tomllib.loads(default_plan_text())
+    assert dataclasses.asdict(Plan()) == {**packaged, "secondary": tuple(packaged["secondary"])}
 
 
 # --- a study without a fault --------------------------------------------------------------------------------------
@@ -528,6 +530,30 @@ def test_faults_of_the_plan_and_of_the_study_are_told_together(write_study: Writ
     assert by_key["margins"].nearest == "margin"
     assert by_key["alpha"].allowed == "a number < 0.5"
     assert by_key["test"].file == str(plan)
+    assert by_key["test"].got == 'got "t"'
+    assert by_key["test"].allowed == '"paired_t", the only choice: the key can be left out'
+
+
+def test_a_plan_of_an_earlier_version_is_read(write_study: WriteStudy) -> None:
+    """Its keys with one value were a setting that could not be set."""
+    write_study("".join(f'{key} = "{value}"\n' for key, value in FIXED.items()) + "margin = 2.5\n", "older")
+    study = read_study(write_study(study_text(top='plan = "older.toml"')))
+    assert study.plan == Plan(margin=2.5)
+    published = REPOSITORY / "results" / "reference" / "quick"
+    assert read_plan(published / "plan.toml")[0] == Plan()
+    design_json = json.loads((published / "design.json").read_text(encoding="utf-8"))
+    assert build_plan(design_json["now"]["plan"], "design.json", "now.plan") == (Plan(margin=1.0), [])
+
+
+@pytest.mark.parametrize("key", FIXED)
+@pytest.mark.parametrize("value", ['"none"', "1", "[]", "true"])
+def test_a_key_of_an_earlier_plan_has_no_other_value(key: str, value: str, write_study: WriteStudy) -> None:
+    path = write_study(f"{key} = {value}\n", "older")
+    with pytest.raises(FaultsError) as caught:
+        read_plan(path)
+    (fault,) = caught.value.faults
+    assert (fault.file, fault.key) == (str(path), key)
+    assert fault.allowed.startswith(f'"{FIXED[key]}", the only choice')
 
 
 def test_a_size_that_no_variant_fits_is_told_for_each(write_study: WriteStudy) -> None:

@@ -17,6 +17,7 @@ from knockout.data.batches import Split, load
 from knockout.data.prepare import prepare
 from knockout.job import DataRef, DataSpec, Job, Outcome, Predictions, Stopped
 from knockout.model.encoder import Dropout, Encoder, initialise
+from knockout.train import Meter
 from knockout.variants import VARIANTS, VERSION, Factors, Recipe
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -121,14 +122,16 @@ def test_evaluation_does_not_touch_the_course_of_training(data: DataRef, monkeyp
 def test_the_record_agrees_with_itself_and_with_a_count_by_hand(data: DataRef) -> None:
     (outcome,) = trainer.train(job(data))
     test = load(data.path, "cpu").test
-    told = outcome.predictions
-    assert told is not None
-    assert told.label == test.labels.tolist()
-    assert outcome.metrics["test"]["correct"] == sum(p == y for p, y in zip(told.predicted, told.label, strict=True))
-    assert outcome.metrics["test"]["count"] == len(told.label) == test.count
-    assert outcome.metrics["test"]["loss"] == pytest.approx(-sum(told.log_probability) / test.count)
-    chance = [math.exp(v) for v in told.log_probability]
-    assert all((c > 0.5) == (p == y) for c, p, y in zip(chance, told.predicted, told.label, strict=True))
+    predictions = outcome.predictions
+    assert predictions is not None
+    assert predictions.label == test.labels.tolist()
+    assert outcome.metrics["test"]["correct"] == sum(
+        p == y for p, y in zip(predictions.predicted, predictions.label, strict=True)
+    )
+    assert outcome.metrics["test"]["count"] == len(predictions.label) == test.count
+    assert outcome.metrics["test"]["loss"] == pytest.approx(-sum(predictions.log_probability) / test.count)
+    chance = [math.exp(v) for v in predictions.log_probability]
+    assert all((c > 0.5) == (p == y) for c, p, y in zip(chance, predictions.predicted, predictions.label, strict=True))
     assert [e.epoch for e in outcome.epochs] == [1, 2]
     assert outcome.epochs[-1].correct == outcome.metrics["validation"]["correct"]
     assert outcome.curve.learning_rate[0] == pytest.approx(
@@ -225,6 +228,24 @@ def test_divergence_is_a_result_that_stops_there(data: DataRef) -> None:
     assert f"not finite at step {last}" in outcome.reason
     assert outcome.metrics == {}
     assert outcome.predictions is None
+
+
+def test_divergence_between_two_reads_from_a_gpu_names_its_step_and_leaves_a_whole_curve(
+    data: DataRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seldom(*, steps: int, sync_every: int) -> Meter:
+        return Meter(steps=steps, sync_every=50 * sync_every)
+
+    monkeypatch.setattr(trainer, "Meter", seldom)
+    steps = RECIPE.epochs * math.ceil(load(data.path, "cpu").train.count / RECIPE.batch_size)
+    validation_losses(monkeypatch, [math.nan])
+    (outcome,) = trainer.train(job(data))
+    assert outcome.reason == "validation loss not finite after epoch 1 of 2"
+    assert len(outcome.curve.loss) == len(outcome.curve.learning_rate) == steps / 2
+    monkeypatch.setattr(trainer, "learning_rate", lambda *_a, **_k: 1e30)
+    (outcome,) = trainer.train(dataclasses.replace(job(data), factors=Factors(norm="post", clip_norm=0.0)))
+    assert outcome.reason == f"loss not finite at step {len(outcome.curve.loss)} of {steps}"
+    assert len(outcome.curve.loss) == len(outcome.curve.learning_rate) == len(outcome.curve.grad_norm) < steps / 2
 
 
 def validation_losses(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:

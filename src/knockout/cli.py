@@ -1,4 +1,4 @@
-"""The command line. Each verb imports what it needs when it is called: `--help` and `list` load no torch."""
+"""The command line. Each command imports what it needs when it is called: `--help` and `list` do not load torch."""
 
 import enum
 import importlib.metadata
@@ -47,8 +47,10 @@ app = typer.Typer(
 
 FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
 
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file; `knockout init` writes a first one.")]
-StudyFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder, such as results/first_study.")]
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file. `knockout init` writes an example.")]
+StudyFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The results folder of a study, such as results/first_study.")
+]
 
 
 class Unit(enum.StrEnum):
@@ -60,7 +62,7 @@ class Unit(enum.StrEnum):
 
 
 class Tokens(enum.StrEnum):
-    """The choices of `DataSpec.tokens`, as typer wants them."""
+    """The values of `DataSpec.tokens`, as an enum for typer."""
 
     word = "word"
     char = "char"
@@ -68,7 +70,7 @@ class Tokens(enum.StrEnum):
 
 
 def main() -> None:
-    """Run the command line: a user's fault is one message on standard error and exit code 2."""
+    """Run the command line. An error of the user is printed on standard error, with exit code 2."""
     try:
         app()
     except (UserError, PermissionError) as error:
@@ -78,7 +80,9 @@ def main() -> None:
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Ablation studies with paired seeds, corrected tests and verdicts that survive review."""
     assert not version  # the callback has ended the program
@@ -86,7 +90,7 @@ def options(
 
 @app.command("list")
 def list_variants() -> None:
-    """Print every registered variant, what it changes, and the paper."""
+    """List all registered variants: what each one changes, and the paper."""
     from knockout.variants import BASELINE, PAPERS, VARIANTS, changes
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -94,21 +98,26 @@ def list_variants() -> None:
         table.add_column(column, overflow="fold")
     for name, factors in VARIANTS.items():
         differs = changes(factors)
-        told = ", ".join(change_text(k, *pair) for k, pair in differs.items()) if name != BASELINE else plain(factors)
-        table.add_row(name, escape(told), escape("; ".join(PAPERS[k] for k in differs)))
+        text = ", ".join(change_text(k, *pair) for k, pair in differs.items()) if name != BASELINE else plain(factors)
+        table.add_row(name, escape(text), escape("; ".join(PAPERS[k] for k in differs)))
     out.print(table)
 
 
 @app.command("data")
 def describe_data(
-    source: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="As data.source of a study.")],
-    tokens: Annotated[Tokens, typer.Option(help="How texts become tokens.")] = Tokens.word,
-    max_length: Annotated[int, typer.Option(min=1, max=65536, help="Tokens; what is longer is cut.")] = 64,
-    text_column: Annotated[str, typer.Option(help="The column of texts.")] = "text",
-    label_column: Annotated[str, typer.Option(help="The column of labels.")] = "label",
-    group_column: Annotated[str, typer.Option(help="The column of what belongs together, such as a film.")] = "",
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME_OR_PATH", help="A file, a folder, or the name of a dataset: as data.source in a study."
+        ),
+    ],
+    tokens: Annotated[Tokens, typer.Option(help="How to split texts into tokens.")] = Tokens.word,
+    max_length: Annotated[int, typer.Option(min=1, max=65536, help="Number of tokens at which texts are cut.")] = 64,
+    text_column: Annotated[str, typer.Option(help="The column with the texts.")] = "text",
+    label_column: Annotated[str, typer.Option(help="The column with the labels.")] = "label",
+    group_column: Annotated[str, typer.Option(help="The column of groups to keep in one split, such as a film.")] = "",
 ) -> None:
-    """Say what is in a data set: classes, lengths, repeats, leaks, and what the rules of the house would drop."""
+    """Summarise a dataset: class counts, lengths, duplicates, train/test leakage, and rows that cleaning would drop."""
     from knockout.data.describe import describe
     from knockout.data.rules import clean
     from knockout.data.sources import absolute_source, load_tables
@@ -128,8 +137,8 @@ def describe_data(
 
 
 @app.command()
-def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")]) -> None:
-    """Write a starter study and its plan, with a word on every key."""
+def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.")]) -> None:
+    """Write an example study and plan, every key commented."""
     from knockout.starter import write_starter
 
     study, plan = write_starter(folder)
@@ -140,9 +149,9 @@ def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or em
 @app.command()
 def check(
     study: StudyFile,
-    measure: Annotated[bool, typer.Option(help="Train a few steps of every variant to estimate the cost.")] = True,
+    measure: Annotated[bool, typer.Option(help="Estimate the cost by training a few steps of every variant.")] = True,
 ) -> None:
-    """Say what a study runs, what its seeds can show and what it will cost, before it runs. Writes no results."""
+    """Show what a study will run, which differences its seeds can detect, and the cost. Writes no results."""
     from knockout.analysis import stopping
     from knockout.analysis.inference.outlook import outlook, sentences
     from knockout.study import read_study
@@ -154,12 +163,10 @@ def check(
     out.print("[bold]What it can show[/bold]")
     k, n = len(read.variants), len(read.seeds)
     fixed = read.anytime is None
-    told = (
+    lines = (
         sentences(outlook(n=n, k=k, plan=read.plan)) if fixed else stopping.sentences(k=k, plan=read.plan, max_seeds=n)
     )
-    for line in told:
-        out.print(f"- {escape(line)}")
-    for line in design_notes(read):
+    for line in [*lines, *design_notes(read)]:
         out.print(f"- {escape(line)}")
     if measure:
         out.print()
@@ -169,21 +176,25 @@ def check(
 @app.command()
 def run(
     study: StudyFile,
-    results: Annotated[Path, typer.Option(help="Where studies' folders are.")] = Path("results"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes, instead of the study's own.")] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="VARIANT", help="Train this variant only; may be given several times.")
+    results: Annotated[Path, typer.Option(help="The folder that holds the results of all studies.")] = Path("results"),
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of worker processes, instead of run.workers.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained, and write nothing.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Also try again what has failed three times.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="VARIANT", help="Train this variant only. Can be repeated.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the runs that would be trained. Writes nothing.")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Also retry runs that have failed three times.")] = False,
     allow_mixed: Annotated[
-        bool, typer.Option("--allow-mixed", help="Go on although records come from another device or torch.")
+        bool, typer.Option("--allow-mixed", help="Continue although records come from another device or torch version.")
     ] = False,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take a folder that another machine holds and has left.")
+        bool, typer.Option("--take-over", help="Take over a folder whose lock another machine left behind.")
     ] = False,
 ) -> None:
-    """Train what the study is missing. Stop it any way you like; the same command goes on."""
+    """Train the missing runs of a study. Stop it at any time; the same command continues."""
     from knockout.study import read_study
     from knockout.sweep.coordinate import run_study, what_is_missing
     from knockout.sweep.progress import LiveDisplay, PlainDisplay
@@ -215,25 +226,25 @@ def run(
             retry=retry,
             only=only or (),
         )
-    except OSError as error:  # a full disk, a share that went away: every record that was written is whole
-        err.print(f"[red]knockout:[/red] {escape(str(error))}; once mended, go on with: {again}", soft_wrap=True)
+    except OSError as error:  # such as a full disk: every record that was written is complete
+        err.print(f"[red]knockout:[/red] {escape(str(error))}; fix this and continue with: {again}", soft_wrap=True)
         raise typer.Exit(MISSING) from error
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
     print_dead(ended.root, ended.totals.finished)
     if ended.stop is not None:
         out.print(escape(str(ended.stop)), soft_wrap=True)
     if ended.signal:
-        out.print(f"stopped; go on with: {again}", soft_wrap=True)
+        out.print(f"stopped; continue with: {again}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED + ended.signal)
     if ended.exhausted:
         names = ", ".join(f"{r.variant} seed {r.seed}" for r in ended.exhausted[:5])
         more = f" and {len(ended.exhausted) - 5} more" if len(ended.exhausted) > 5 else ""
-        out.print(f"given up after three tries: {names}{more}; {again} --retry tries them again", soft_wrap=True)
+        out.print(f"given up after three tries: {names}{more}; {again} --retry retries them", soft_wrap=True)
     if ended.budget_spent:
-        out.print(f"the budget is spent; raise budget.hours and go on with: {again}", soft_wrap=True)
+        out.print(f"the budget is spent; raise budget.hours and continue with: {again}", soft_wrap=True)
         raise typer.Exit(BUDGET_SPENT)
     if ended.totals.missing:
-        out.print(f"what went wrong: {ended.root / 'attempts'}; once mended: {again}", soft_wrap=True)
+        out.print(f"error logs: {ended.root / 'attempts'}; fix the errors and continue with: {again}", soft_wrap=True)
         raise typer.Exit(MISSING)
 
 
@@ -317,9 +328,9 @@ def compare(
 @app.command()
 def pack(
     folder: StudyFolder,
-    output: Annotated[Path | None, typer.Option(help="The file, instead of DIR/records.parquet.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The file to write, instead of DIR/records.parquet.")] = None,
 ) -> None:
-    """Put all records of a study into one small file, which `run` and `report` accept as records."""
+    """Pack all records of a study into one small file, which `run` and `report` read like the records."""
     from knockout.analysis.publish import pack_study
     from knockout.ledger import read_design
 
@@ -333,9 +344,9 @@ def pack(
 @app.command()
 def publish(
     folder: StudyFolder,
-    to: Annotated[Path, typer.Option(help="Where published reports are.")] = Path("results/reference"),
+    to: Annotated[Path, typer.Option(help="The folder for published reports.")] = Path("results/reference"),
 ) -> None:
-    """Report on a complete study and copy the report, with packed records, to where it is kept."""
+    """Write the report of a complete study and copy it, with the packed records, to the published reports."""
     from knockout.analysis.publish import publish as publish_study
 
     publish_study(folder, target=to / folder.resolve().name)
@@ -344,7 +355,7 @@ def publish(
 
 @app.command()
 def status(folder: StudyFolder) -> None:
-    """Say what a study has, what is running now, and what is missing."""
+    """Show which runs of a study are finished, running or missing."""
     from knockout.ledger import planned_runs, read_design, read_ledger
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
@@ -357,23 +368,23 @@ def status(folder: StudyFolder) -> None:
     stop = _stop(folder, design)
     needless = set(stop.needless) if stop else set()
     runs = {r.id: r for r in planned_runs(design) if r.seed not in needless or r.id in ledger.records}
-    found = totals(ledger, list(runs.values()))
+    counts = totals(ledger, list(runs.values()))
     owner = coordinator(folder)
-    out.print(f"{design['study']}: {found}")
-    print_dead(folder, found.finished)
+    out.print(f"{design['study']}: {counts}")
+    print_dead(folder, counts.finished)
     if stop is not None:
         out.print(escape(str(stop)), soft_wrap=True)
-    out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none at work'}")
+    out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none running'}")
     running = running_ids(folder)
     if running and owner is None:
-        out.print("its workers still train; a new `run` takes them over, and without one they end in some seconds")
+        out.print("workers are still training: a new `run` takes them over; without one they end in a few seconds")
     for run_id in running:
-        told = read_progress(folder, run_id)
-        where = "starting" if told is None else f"step {told.step}/{told.steps}, loss {told.loss:.3f}"
+        at = read_progress(folder, run_id)
+        where = "starting" if at is None else f"step {at.step}/{at.steps}, loss {at.loss:.3f}"
         name = (
             f"{runs[run_id].variant} seed {runs[run_id].seed}"
             if run_id in runs
-            else f"{run_id[:12]} (not of this study)"
+            else f"{run_id[:12]} (not in this study)"
         )
         out.print(f"running: {name}: {where}")
     for name in dict.fromkeys(run.variant for run in runs.values()):
@@ -381,30 +392,31 @@ def status(folder: StudyFolder) -> None:
         if seeds:
             out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
     for line in ledger.damaged:
-        out.print(f"damaged, and missing: {escape(line)}")
+        out.print(f"damaged, counted as missing: {escape(line)}")
     for run_id, attempts in ledger.attempts.items():
         if run_id in runs and run_id not in ledger.records:
             last = attempts[-1].outcome
             name = f"{runs[run_id].variant} seed {runs[run_id].seed}"
             out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {last['reason']}"), soft_wrap=True)
-    raise typer.Exit(MISSING if found.missing else FINISHED)
+    raise typer.Exit(MISSING if counts.missing else FINISHED)
 
 
 @app.command()
 def dashboard(
     folder: StudyFolder,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any free port.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any free port.")] = 8080,
 ) -> None:
-    """Show a study in Optuna's dashboard while it runs or afterwards: to look at only, from this machine only."""
+    """Show a study in Optuna's dashboard, while it runs or afterwards. Read-only, reachable from this machine only."""
     import warnings
 
-    warnings.simplefilter("ignore")  # optuna-dashboard warns of what a page asks of it; nobody here can mend that
+    warnings.simplefilter("ignore")  # optuna-dashboard warns about requests of its own pages
     try:
         from knockout.sweep.dashboard import serving
 
         with serving(folder, port=port) as server:
             out.print(
-                f"http://127.0.0.1:{server.server_port}/ shows {escape(str(folder))}; Ctrl-C ends it", soft_wrap=True
+                f"http://127.0.0.1:{server.server_port}/ shows {escape(str(folder))}; stop it with Ctrl-C",
+                soft_wrap=True,
             )
             server.serve_forever()
     except KeyboardInterrupt:
@@ -413,7 +425,7 @@ def dashboard(
 
 
 def _stop(folder: Path, design: "Mapping[str, Any]") -> "Stop | None":
-    """What is decided in a study with `seeds = "anytime"`."""
+    """Whether a study with `seeds = "anytime"` is decided; `None` for other studies."""
     if not design["now"].get("anytime"):
         return None
     from knockout.analysis.results import load

@@ -1,4 +1,4 @@
-"""What the command line prints of a study, its cost and a data set. Plain when it is no terminal."""
+"""What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
 import math
 import sys
@@ -24,14 +24,14 @@ err = Console(stderr=True, highlight=False)
 SHOWN_CLASSES = 20
 
 SMALL_SPLIT = 0.1
-"""Above the share of the commonest class: more than a model may be expected to gain at once."""
+"""Validation accuracy above the majority share. A bar higher than this is more than a model may gain."""
 
 UNKNOWN_SHARE = 0.2
-"""Of a validation split's tokens: more are a sign of a wrong way to cut texts into tokens."""
+"""Share of unknown validation tokens above which another tokenisation is advised."""
 
 
 def print_verdicts(comparison: "Comparison", described: "Mapping[str, Any]", late: "Mapping[str, str]") -> None:
-    """The verdict table. `described`: what each variant changes; `late`: why some are exploratory."""
+    """Print the verdict table. `described`: what each variant changes; `late`: why some are exploratory."""
     from knockout.analysis.report import sentences
 
     metric = comparison.metric
@@ -63,7 +63,7 @@ def print_verdicts(comparison: "Comparison", described: "Mapping[str, Any]", lat
 
 
 def print_dead(root: Path, finished: int) -> None:
-    """Say how many finished runs did not leave chance level: results too, and ranked as failures."""
+    """Print how many finished runs stayed at chance level. They are results, ranked as failures."""
     if not finished:
         return
     from knockout.analysis.results import dead_runs  # pandas: only where there is something to judge
@@ -72,60 +72,65 @@ def print_dead(root: Path, finished: int) -> None:
     if dead:
         names = ", ".join(f"{variant} seed {seed}" for variant, seed in dead[:5])
         more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
-        out.print(f"{len(dead)} of the finished are dead, at chance level: {names}{more}", soft_wrap=True)
+        dead_text = f"{len(dead)} of the finished runs are dead (accuracy at chance level)"
+        out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
 
 
 def design_notes(study: "Study") -> list[str]:
-    """What a study of another shape than variants and seeds can show, in plain words."""
-    told = []
+    """Sentences about crossings, A/A arms and claims of equality of a study."""
+    notes = []
     for axes in study.cross:
         k = len(axes)
         spread = (
-            " If errors of cells are independent, the sd of the interaction is 1.4 times that of a contrast, of a main"
-            " effect 0.7 times."
+            " If the errors of the cells are independent, the sd of the interaction is 1.4 times that of a contrast,"
+            " and the sd of a main effect 0.7 times."
         )
-        told.append(
+        notes.append(
             f"{' x '.join(axes)}: {2**k} cells give {2**k - 1} main effects and interactions, a family of their own."
             f"{spread if k == 2 else ''}"
         )
     if study.placebos:
-        rate = "" if len(study.placebos) >= 20 else "; a rate is told from 20"
-        told.append(f"{len(study.placebos)} placebo arms are judged one by one, outside the family{rate}.")
+        rate = "" if len(study.placebos) >= 20 else "; their rate of verdicts is reported from 20 arms on"
+        arms = f"{len(study.placebos)} A/A arms (the baseline with other seeds)"
+        notes.append(f"{arms} are tested one by one, outside the family{rate}.")
     equal = [c.id for c in study.claims if c.says == "equal"]
     if study.anytime and equal:
-        told.append(f"Claims of equality ({', '.join(equal)}) cannot be supported: an e-process shows no equivalence.")
-    return told
+        claims = f"Claims of equality ({', '.join(equal)})"
+        notes.append(f"{claims} cannot be supported: an e-process cannot show equivalence.")
+    return notes
 
 
 def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any]") -> None:
+    """Train a few steps of every variant and print what the study will cost on this machine."""
     from knockout.sweep.coordinate import devices_of, workers_of
     from knockout.sweep.estimate import estimate
     from knockout.sweep.progress import describe
 
     devices = devices_of(study)
     workers = workers_of(study, devices)
-    found = estimate(study, data=ref, summary=summary, device=devices[0])
+    cost = estimate(study, data=ref, summary=summary, device=devices[0])
     out.print("[bold]What it will cost here[/bold]")
     runs = len(study.seeds) * len(study.arms)
     most = "at most " if study.anytime else ""
-    time = describe(found.start_seconds + found.seconds / workers)
-    evaluation = "" if found.evaluation_counted else ", evaluation not counted"
+    time = describe(cost.start_seconds + cost.seconds / workers)
+    evaluation = "" if cost.evaluation_counted else ", without evaluation"
     ours = study.trainer.path == "knockout.train:train" and devices == ["cpu"]
-    later = " (later up to 0.8 GB more a worker: kernels for every size of batch)" if ours else ""
+    later = " (later up to 0.8 GB more per worker, for kernels of every batch size)" if ours else ""
     out.print(
         f"- about {time} for {most}{runs} runs with {workers} workers on {devices[0]} "
-        f"(measured on a few steps of every variant{evaluation}), {found.peak_bytes * workers / 1e9:.1f} GB of memory "
-        f"at first{later}, {found.disk_bytes / 1e6:.1f} MB of disk"
+        f"(measured over a few steps of every variant{evaluation}), {cost.peak_bytes * workers / 1e9:.1f} GB of memory "
+        f"at first{later}, {cost.disk_bytes / 1e6:.1f} MB of disk"
     )
-    slowest = max(found.paces, key=lambda name: found.paces[name].seconds_per_step)
-    pace = found.paces[slowest]
+    slowest = max(cost.paces, key=lambda name: cost.paces[name].seconds_per_step)
+    pace = cost.paces[slowest]
     out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
-    for name, pace in found.paces.items():
+    for name, pace in cost.paces.items():
         if pace.trouble:
             out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}")
 
 
-def print_design(study: "Study", told: "Mapping[str, Any]") -> None:
+def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
+    """Print the variants, the seeds and the data of a study."""
     from knockout.variants import BASELINE, changes
 
     n, k = len(study.seeds), len(study.variants)
@@ -134,24 +139,28 @@ def print_design(study: "Study", told: "Mapping[str, Any]") -> None:
     most = "at most " if study.anytime else ""
     total = f"{most}{n} seeds = {most}{n * len(study.arms)} runs"
     out.print(f"{k} variants and the baseline{placebos} x {total}, in blocks of one seed")
-    if told:
-        aside = told["splits"]["validation"]
+    if summary:
+        aside = summary["splits"]["validation"]
         p = max(aside["labels"]) / aside["count"]
         bar = p + study.plan.dead_standard_errors * math.sqrt(p * (1 - p) / aside["count"])
-        text = 100 / told["splits"]["test"]["count"]
-        sizes = ", ".join(f"{split} {value['count']}" for split, value in told["splits"].items())
-        out.print(f"data: {escape(told['source'])} ({sizes}), {len(told['classes'])} classes, {told['tokens']} tokens")
+        text = 100 / summary["splits"]["test"]["count"]
+        sizes = ", ".join(f"{split} {value['count']}" for split, value in summary["splits"].items())
+        classes = len(summary["classes"])
+        out.print(f"data: {escape(summary['source'])} ({sizes}), {classes} classes, {summary['tokens']} tokens")
         out.print(
             f"a run counts as alive above {100 * bar:.1f} % validation accuracy (always guessing gives"
-            f" {100 * p:.1f} %); one test text is {text:.2g} points"
+            f" {100 * p:.1f} %); one test example is {text:.2g} points"
         )
         if bar - p > SMALL_SPLIT:
-            out.print(f"[red]validation is small[/red]: {aside['count']} texts leave chance level that uncertain")
+            out.print(
+                f"[red]validation is small[/red]: with {aside['count']} examples a run must exceed chance level by"
+                f" {100 * (bar - p):.0f} points to count as alive"
+            )
         if text > study.plan.margin and study.plan.metric != "log_loss":
-            out.print(f"[red]test is small[/red]: one text is more than the margin of {study.plan.margin:g} points")
-        for note in told["notes"]:
+            out.print(f"[red]test is small[/red]: one example is more than the margin of {study.plan.margin:g} points")
+        for note in summary["notes"]:
             out.print(f"  note: {escape(note)}")
-        for reason, count in told["dropped"].items():
+        for reason, count in summary["dropped"].items():
             out.print(f"  dropped: {count} ({escape(reason)})")
     if study.recipe is not None:
         out.print(f"recipe: {escape(plain(study.recipe))}")
@@ -159,23 +168,24 @@ def print_design(study: "Study", told: "Mapping[str, Any]") -> None:
     table.add_column("variant")
     table.add_column("changes", overflow="fold")
     for name, factors in study.factors.items():
-        told_changes = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
-        table.add_row(name, escape(told_changes if name != BASELINE else plain(factors)))
+        changed = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
+        table.add_row(name, escape(changed if name != BASELINE else plain(factors)))
     out.print(table)
 
 
 def print_facts(source: str, facts: "Facts") -> None:
+    """Print the summary of a dataset."""
     splits = facts.splits
-    out.print(f"[bold]{safe(source)}[/bold]: {facts.tokens} tokens, a vocabulary of {facts.vocabulary:,}")
+    out.print(f"[bold]{safe(source)}[/bold]: {facts.tokens} tokens, vocabulary size {facts.vocabulary:,}")
     print_table(
-        ("rows as they came", "rows", "empty", "repeats", "contradicting"),
+        ("before cleaning", "rows", "empty", "duplicates", "contradicting labels"),
         [
             (name, f"{g.rows:,}", f"{g.empty:,}", f"{g.repeats:,}", f"{g.contradicting:,}")
             for name, g in facts.given.items()
         ],
     )
     for (first, later), count in facts.leaks.items():
-        out.print(f"texts of {first} that come again in {later}: {count:,} rows of {later}")
+        out.print(f"leakage: {count:,} rows of {later} have a text that is also in {first}")
     out.print()
     names = list(splits["train"].classes)
     shares = [(safe(name), *(f"{s.classes[name]:,} ({s.classes[name] / s.count:.1%})" for s in splits.values()))
@@ -193,7 +203,13 @@ def print_facts(source: str, facts: "Facts") -> None:
     out.print()
     quantiles = splits["train"].lengths.quantiles
     print_table(
-        ("length in tokens", "mean", *("max" if q == 1 else f"{q:.0%}" for q in quantiles), "cut", "unknown tokens"),
+        (
+            "length in tokens",
+            "mean",
+            *("max" if q == 1 else f"{q:.0%}" for q in quantiles),
+            "cut texts",
+            "unknown tokens",
+        ),
         [
             (
                 name,
@@ -213,8 +229,8 @@ def print_facts(source: str, facts: "Facts") -> None:
         soft_wrap=True,
     )
     out.print(
-        f"padding costs {facts.padding_batched:.1%} more positions in batches by length, as training makes them, and "
-        f"would cost {facts.padding_full:.0%} if every text were padded to max_length",
+        f"padding adds {facts.padding_batched:.1%} positions in batches of similar length, as used in training; "
+        f"padding every text to max_length would add {facts.padding_full:.0%}",
         soft_wrap=True,
     )
     if splits["validation"].unknown > UNKNOWN_SHARE:
@@ -236,7 +252,7 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def safe(text: str) -> str:
-    """Text of a user's data for the terminal: no markup, no control characters."""
+    """A text from a user's data, made safe for the terminal: no markup, no control characters."""
     from knockout.strict import printable
 
     return escape(printable(text))
@@ -247,7 +263,7 @@ def change_text(factor: str, before: Any, after: Any) -> str:
 
 
 def plain(record: Any) -> str:
-
+    """The fields of a dataclass as one line."""
     return ", ".join(f"{key} {value_text(value)}" for key, value in asdict(record).items())
 
 

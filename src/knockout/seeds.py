@@ -1,4 +1,4 @@
-"""Seeds of a study file: which blocks are planned, how many of them are run, and the streams of placebo arms."""
+"""The seeds of a study file: how many blocks are run, and the training seeds of the placebo (A/A) arms."""
 
 import hashlib
 import re
@@ -18,19 +18,19 @@ Stopping = Literal["fixed", "anytime"]
 
 def read_seeds(raw: Mapping[str, Any], file: str) -> tuple[tuple[int, ...], Stopping, list[Fault]]:
     """The keys `seeds` and `max_seeds`: all seeds that may be run, in order, and how their number is fixed."""
-    told = raw.get("seeds")
-    if told == "anytime":
+    value = raw.get("seeds")
+    if value == "anytime":
         most = raw.get("max_seeds")
         if isinstance(most, int) and not isinstance(most, bool) and 1 <= most <= MAX_SEEDS:
             return tuple(range(most)), "anytime", []
         got = f"got {got_text(most)}" if "max_seeds" in raw else 'missing, beside seeds = "anytime"'
         allowed = f"the most seeds that may be run, from 1 to {MAX_SEEDS}"
         return (), "anytime", [Fault(file=file, key="max_seeds", got=got, allowed=allowed)]
-    seeds, found = _fixed(told, file)
+    seeds, faults = _fixed(value, file)
     if "max_seeds" in raw:
         got = "the number of seeds is fixed"
-        found.append(Fault(file=file, key="max_seeds", got=got, allowed='only beside seeds = "anytime"'))
-    return seeds, "fixed", found
+        faults.append(Fault(file=file, key="max_seeds", got=got, allowed='only beside seeds = "anytime"'))
+    return seeds, "fixed", faults
 
 
 def _fixed(raw: object, file: str) -> tuple[tuple[int, ...], list[Fault]]:
@@ -66,7 +66,7 @@ def read_placebos(
         return (), [Fault(file=file, key="placebo", got=f"got {got_text(raw)}", allowed=allowed)]
     used = [*(names if isinstance(names, list) else []), *declared]
     clashes = dict.fromkeys(n for n in used if raw and isinstance(n, str) and PLACEBO.fullmatch(n))
-    found = [
+    faults = [
         Fault(
             file=file,
             key="variants" if isinstance(names, list) and name in names else f"variant.{name}",
@@ -75,16 +75,16 @@ def read_placebos(
         )
         for name in clashes
     ]
-    return tuple(f"placebo_{i}" for i in range(1, raw + 1)), found
+    return tuple(f"placebo_{i}" for i in range(1, raw + 1)), faults
 
 
 def placebo_streams(placebos: Sequence[str], seeds: Sequence[int]) -> dict[tuple[str, int], int]:
-    """(arm, seed of the study) -> the seed that the arm is trained with there: no other run of the study has it.
+    """(arm, seed of the study) -> the seed that the arm is trained with. No other run of the study has this seed.
 
     From sha256 of arm, seed and a count of tries, below 2^53; one that is a seed of the study or taken is passed over.
     """
     taken = set(seeds)
-    found = {}
+    streams = {}
     for arm in placebos:  # arm by arm: one that is added later moves none before it
         for seed in seeds:
             stream, tries = _candidate(arm, seed, 0), 0
@@ -92,8 +92,8 @@ def placebo_streams(placebos: Sequence[str], seeds: Sequence[int]) -> dict[tuple
                 tries += 1
                 stream = _candidate(arm, seed, tries)
             taken.add(stream)
-            found[arm, seed] = stream
-    return found
+            streams[arm, seed] = stream
+    return streams
 
 
 def _candidate(arm: str, seed: int, tries: int) -> int:

@@ -1,4 +1,4 @@
-"""The starter: a study and a plan with a word on every key, for people who have the package and no repository."""
+"""The example study and plan that `knockout init` writes, every key commented."""
 
 from importlib import resources
 from pathlib import Path
@@ -10,9 +10,9 @@ STUDY, PLAN = "first_study.toml", "plan.toml"
 
 
 def write_starter(folder: Path) -> list[Path]:
-    """Write the starter study and plan into a folder, which is made where it is missing; return their paths.
+    """Write the example study and plan into a folder, created if missing, and return their paths.
 
-    Raises `FaultsError` where either is there already: nothing is ever overwritten.
+    Raises `FaultsError` where either file exists: nothing is overwritten.
     """
     texts = {
         STUDY: (resources.files("knockout") / "starter.toml").read_text(encoding="utf-8"),

@@ -1,6 +1,7 @@
-"""Random streams, one for each purpose of a run: initialisation of a parameter, order of an epoch, dropout at a place.
+"""Random streams, one for each purpose of a run: the initialisation of a parameter, the order of an epoch, a dropout.
 
-Keyed by (seed, purpose), so that what one variant adds or leaves out moves nothing in another.
+A stream depends on (seed, purpose) only, so a component that one variant adds or removes does not change the random
+numbers of any other component: runs of one seed are paired.
 """
 
 import zlib
@@ -15,6 +16,6 @@ def stream(seed: int, purpose: str) -> np.random.SeedSequence:
 
 
 def generator(seed: int, purpose: str, device: str = "cpu") -> torch.Generator:
-    """A torch generator on the stream of one purpose."""
+    """A torch generator for the stream of one purpose."""
     state = stream(seed, purpose).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(state) & (2**63 - 1))

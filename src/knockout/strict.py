@@ -1,4 +1,4 @@
-"""Strict reading of TOML into dataclasses: every fault of a file at once, each with the way on."""
+"""Strict reading of TOML into dataclasses. All faults of a file are reported at once, each with what is allowed."""
 
 import dataclasses
 import difflib
@@ -8,19 +8,26 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import pydantic
 
 from knockout.errors import UserError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 MAX_FILE_BYTES = 1_000_000
+
+T = TypeVar("T")
+D = TypeVar("D", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One thing that is wrong with a file, and the way on."""
+    """One error in a file: where it is, the value, what is allowed, and the nearest allowed name."""
 
     file: str
     key: str = ""
@@ -36,8 +43,18 @@ class Fault:
         )
 
 
+class Faults(list[Fault]):
+    """The faults of one reading, collected."""
+
+    def take(self, read: tuple[T, list[Fault]]) -> T:
+        """The value that a reader returned; its faults are added."""
+        value, faults = read
+        self.extend(faults)
+        return value
+
+
 class FaultsError(UserError, ValueError):
-    """A user's files cannot be read as they are. `faults` has every fault that was seen, not just the first."""
+    """A user's file is wrong. Holds all faults of the reading."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
@@ -45,7 +62,7 @@ class FaultsError(UserError, ValueError):
 
 
 def printable(text: str) -> str:
-    """The text without control characters and without those that turn the direction of writing."""
+    """The text with control characters and changes of writing direction replaced."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -56,10 +73,12 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 
 
 def shown(path: Path) -> str:
+    """The path for a message: relative to the current folder where it is inside."""
     return os.path.relpath(path) if path.is_absolute() and path.is_relative_to(Path.cwd()) else str(path)
 
 
 def got_text(value: object) -> str:
+    """A value for a message, as JSON of at most 80 characters."""
     try:
         text = json.dumps(value, default=str, ensure_ascii=False)
     except (RecursionError, ValueError):  # TOML can nest more deeply, and write longer integers, than Python prints
@@ -68,6 +87,7 @@ def got_text(value: object) -> str:
 
 
 def load_toml(path: Path) -> tuple[dict[str, Any] | None, str, list[Fault]]:
+    """The content of a TOML file, its text and its faults. The content is `None` where there are any."""
     file = shown(path)
     try:
         return _load_toml(path, file)
@@ -103,6 +123,7 @@ def _load_toml(path: Path, file: str) -> tuple[dict[str, Any] | None, str, list[
 
 
 def unknown_keys(raw: Mapping[str, Any], allowed: Iterable[str], file: str, table: str) -> list[Fault]:
+    """A fault for every key that is not allowed."""
     allowed = list(allowed)
     return [
         Fault(
@@ -117,28 +138,34 @@ def unknown_keys(raw: Mapping[str, Any], allowed: Iterable[str], file: str, tabl
     ]
 
 
-def build(cls: type, raw: Mapping[str, Any], file: str, table: str) -> tuple[Any, list[Fault]]:
-    """An instance of a dataclass from a TOML table, strictly: `None` and the faults where that fails."""
-    hints = get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}
-    found = unknown_keys(raw, fields, file, table)
-    bounds = ("ge", "gt", "le", "lt")
-    definitions: dict[str, Any] = {}
-    for name, f in fields.items():
-        limits = {k: v for k, v in f.metadata.items() if k in bounds}
-        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        numeric = {"allow_inf_nan": False} if hints[name] is float else {}
-        constrained = Annotated[hints[name], pydantic.Field(**limits, **numeric)]  # type: ignore[valid-type]  # built here
-        definitions[name] = (constrained, ... if required else f.default)
-    model = pydantic.create_model(cls.__name__, __config__=pydantic.ConfigDict(strict=True), **definitions)
+def build(cls: type[D], raw: Mapping[str, Any], file: str, table: str) -> tuple[D | None, list[Fault]]:
+    """An instance of a dataclass from a TOML table, read strictly; `None` and the faults where that fails.
+
+    Types are not converted, but for an integer where a float is asked for. Bounds (`ge`, `gt`, `le`, `lt`) stand in the
+    metadata of the fields. `table` is the prefix of the keys in the faults.
+    """
+    names = [f.name for f in dataclasses.fields(cls)]
+    faults = unknown_keys(raw, names, file, table)
     try:
-        checked = model.model_validate({k: _tuples(v) for k, v in raw.items() if k in fields})
+        checked = _model(cls).model_validate({k: _tuples(v) for k, v in raw.items() if k in names})
     except pydantic.ValidationError as error:
-        found += [_as_fault(e, file, table) for e in error.errors(include_url=False)]
-        return None, found
-    values = {name: getattr(checked, name) for name in fields}
+        return None, faults + [_as_fault(e, file, table) for e in error.errors(include_url=False)]
+    values = {name: getattr(checked, name) for name in names}
     plain = {k: v + 0.0 if isinstance(v, float) else v for k, v in values.items()}  # -0.0 is 0.0, also in a run's id
-    return (None if found else cls(**plain)), found
+    return (None if faults else cls(**plain)), faults
+
+
+@cache
+def _model(cls: "type[DataclassInstance]") -> type[pydantic.BaseModel]:
+    """A strict pydantic model with the fields, defaults and bounds of a dataclass."""
+    hints = get_type_hints(cls)
+    definitions: dict[str, Any] = {}
+    for f in dataclasses.fields(cls):
+        limits: dict[str, Any] = {k: v for k, v in f.metadata.items() if k in ("ge", "gt", "le", "lt")}
+        limits |= {"allow_inf_nan": False} if hints[f.name] is float else {}
+        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        definitions[f.name] = (hints[f.name], pydantic.Field(... if required else f.default, **limits))
+    return pydantic.create_model(cls.__name__, __config__=pydantic.ConfigDict(strict=True), **definitions)
 
 
 def _tuples(value: Any) -> Any:

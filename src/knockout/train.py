@@ -1,13 +1,15 @@
-"""The trainer: one job -> one outcome per seed.
+"""The trainer: one job in, one outcome per seed out.
 
-Flat tensors on the device, batches by length, one forward and backward pass per step, AdamW. Every step's loss (nats),
-learning rate and gradient norm (before clipping) is kept; validation is read after every epoch, the test split once.
-On CPU the same job gives the same bits, alone or as the twentieth of a worker.
+Flat tensors on the device, batches of similar length, one forward and backward pass per step, AdamW. It records every
+step's loss (nats), learning rate and gradient norm (before clipping), evaluates on the validation split after every
+epoch, and on the test split once. On CPU the same job gives the same bits, whatever the worker has trained before.
 """
 
 import contextlib
 import math
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -23,16 +25,16 @@ from knockout.variants import PAPERS, VARIANTS, VERSION, Factors, Recipe, faults
 __all__ = ["PAPERS", "VARIANTS", "VERSION", "Factors", "Recipe", "faults", "train"]
 
 EVALUATION_TOKENS = {"cpu": 2048, "cuda": 32768, "mps": 32768}
-"""Padded tokens of one evaluation batch: what a core's cache holds, or what keeps a GPU busy. Fixed, since logits
-depend on the shape of the batch in their last bits."""
+"""Padded tokens per evaluation batch: few enough for the cache of a core, or enough to keep a GPU busy. Fixed, because
+the last bits of the logits depend on the shape of the batch."""
 
 SYNC_STEPS = 50
-"""On a GPU losses are read back every so many steps; on CPU every step."""
+"""Steps between two reads of the losses from a GPU. On CPU they are read at every step."""
 
 
 def train(job: Job) -> list[Outcome]:
     """Train and evaluate every seed of the job, one after the other."""
-    assert job.data is not None, "this trainer reads texts"
+    assert job.data is not None, "this trainer needs data"
     torch.set_num_threads(job.threads)
     device = torch.device(job.device)
     data = load(job.data.path, job.device)
@@ -40,10 +42,10 @@ def train(job: Job) -> list[Outcome]:
 
 
 def learning_rate(step: int, *, steps: int, warmup: float, peak: float) -> float:
-    """The rate of a step, 1 to `steps`: linear from peak/w over w = ceil(warmup * steps) steps, then half a cosine.
+    """The learning rate of a step, 1 to `steps`: linear warmup, then half a cosine.
 
-    The cosine (Loshchilov & Hutter 2017) starts at the peak and would reach 0 one step after the last. Without warmup
-    it spans all steps.
+    The warmup rises from peak/w over w = ceil(warmup * steps) steps. The cosine (Loshchilov & Hutter 2017) starts at
+    the peak and would reach 0 one step after the last; without warmup it spans all steps.
     """
     w = math.ceil(warmup * steps)  # factor: warmup (Vaswani et al. 2017, 5.3)
     if step <= w:
@@ -51,11 +53,109 @@ def learning_rate(step: int, *, steps: int, warmup: float, peak: float) -> float
     return peak * 0.5 * (1 + math.cos(math.pi * (step - w - 1) / (steps - w)))
 
 
+class Diverged(Exception):
+    """A loss or a gradient is not finite. The run ends there; its message is the reason in the record."""
+
+
+@dataclass(kw_only=True)
+class Meter:
+    """What one run has recorded and used so far."""
+
+    steps: int  # optimiser steps of the whole run
+    sync_every: int  # steps after which losses are read back from the device
+    pending: list[Tensor] = field(default_factory=list)  # (loss, gradient norm) of steps that were not read back yet
+    curve: Curve = field(default_factory=lambda: Curve(loss=[], learning_rate=[], grad_norm=[]))
+    epochs: list[Epoch] = field(default_factory=list)
+    tokens: int = 0  # real ones of the training batches, padding left out
+    train_seconds: float = 0.0
+    eval_seconds: float = 0.0
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """Count the time of the block as training, also where it ends with `Diverged`."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.train_seconds += time.perf_counter() - started
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Count the time of the block as evaluation, also where it ends with `Diverged`."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.eval_seconds += time.perf_counter() - started
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A model, its parameters as views of one vector, and the optimizer of that vector."""
+
+    model: Encoder
+    parameters: list[nn.Parameter]
+    vector: nn.Parameter
+    optimizer: torch.optim.AdamW
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of the weights as they are now."""
+        return {name: value.clone() for name, value in self.model.state_dict().items()}
+
+
 def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> Outcome:
+    """Build, train epoch by epoch, evaluate on the test split, and return what came of it."""
     factors, recipe = job.factors, job.recipe
     assert isinstance(factors, Factors)
     assert isinstance(recipe, Recipe)
     _reset_peak(device)
+    network = _build(factors, recipe, seed, data, device)
+    meter = Meter(
+        steps=math.ceil(data.train.count / recipe.batch_size) * recipe.epochs,
+        sync_every=1 if device.type == "cpu" else SYNC_STEPS,
+    )
+    best: tuple[Epoch, dict[str, Tensor]] | None = None
+    metrics: dict[str, dict[str, float | int]] = {}
+    predictions, reason = None, ""
+    try:
+        for number in range(1, recipe.epochs + 1):
+            with meter.training():
+                _epoch(job, factors, recipe, network, data.train, meter, seed=seed, number=number)
+            with meter.evaluating():
+                epoch = _validate(job, recipe, network.model, data.validation, meter, number=number)
+                if recipe.weights == "best_validation" and (best is None or epoch.correct > best[0].correct):
+                    best = epoch, network.weights()
+        chosen = meter.epochs[-1]
+        if best is not None:
+            chosen, weights = best
+            network.model.load_state_dict(weights)
+        with meter.evaluating():
+            test_loss, predictions = _test(network.model, data.test)
+        metrics["validation"] = {"loss": chosen.loss, "correct": chosen.correct, "count": chosen.count}
+        metrics["test"] = {"loss": test_loss, "correct": _correct(predictions), "count": data.test.count}
+    except Diverged as end:
+        reason = str(end)
+    return Outcome(
+        run_id=run_id,
+        status="diverged" if reason else "finished",
+        reason=reason,
+        metrics=metrics,
+        curve=meter.curve,
+        epochs=meter.epochs,
+        predictions=predictions,
+        costs={
+            "train_seconds": meter.train_seconds,
+            "eval_seconds": meter.eval_seconds,
+            "tokens": meter.tokens,
+            "steps": len(meter.curve.loss),
+            "parameters": network.vector.numel(),
+            "peak_bytes": _peak_bytes(device),
+        },
+    )
+
+
+def _build(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torch.device) -> Network:
+    """The initialised model on the device, and its optimizer."""
     model = Encoder(factors, recipe, vocabulary=data.vocabulary, classes=data.classes, max_length=data.max_length).to(
         device
     )
@@ -64,91 +164,59 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
     optimizer = torch.optim.AdamW(
         [vector], lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=device.type != "mps"
     )
-    steps_per_epoch = math.ceil(data.train.count / recipe.batch_size)
-    steps = steps_per_epoch * recipe.epochs
-    curve = Curve(loss=[], learning_rate=[], grad_norm=[])
-    pending: list[Tensor] = []  # (loss, gradient norm) of steps that were not read back yet
-    epochs: list[Epoch] = []
-    best: tuple[int, dict[str, Tensor]] | None = None
-    tokens, train_seconds, eval_seconds, step = 0, 0.0, 0.0, 0
-    sync_every = 1 if device.type == "cpu" else SYNC_STEPS
+    return Network(model=model, parameters=parameters, vector=vector, optimizer=optimizer)
 
-    def outcome(
-        status: str, reason: str, predictions: Predictions | None, metrics: dict[str, dict[str, float | int]]
-    ) -> Outcome:
-        return Outcome(
-            run_id=run_id,
-            status="finished" if status == "finished" else "diverged",
-            reason=reason,
-            metrics=metrics,
-            curve=curve,
-            epochs=epochs,
-            predictions=predictions,
-            costs={
-                "train_seconds": train_seconds,
-                "eval_seconds": eval_seconds,
-                "tokens": tokens,
-                "steps": len(curve.loss),
-                "parameters": vector.numel(),
-                "peak_bytes": _peak_bytes(device),
-            },
-        )
 
-    for epoch in range(1, recipe.epochs + 1):
-        started = time.perf_counter()
-        model.train()
-        for batch in training_batches(data.train.lengths, batch_size=recipe.batch_size, seed=seed, epoch=epoch):
-            step += 1
-            rate = learning_rate(step, steps=steps, warmup=factors.warmup, peak=recipe.learning_rate)
-            optimizer.param_groups[0]["lr"] = rate
-            ids, mask, labels = data.train.batch(torch.from_numpy(batch).to(device), data.train.width(batch))
-            loss = F.cross_entropy(model(ids, mask), labels)
-            gradients = torch.autograd.grad(loss, parameters)
-            vector.grad = torch.cat([gradient.flatten() for gradient in gradients])
-            norm = torch.nn.utils.clip_grad_norm_([vector], factors.clip_norm or math.inf)  # factor: clip_norm
-            optimizer.step()
-            tokens += int(data.train.lengths[batch].sum())
-            curve.learning_rate.append(rate)
-            pending.append(torch.stack((loss.detach(), norm)))
-            if len(pending) >= sync_every or step == steps:
-                first_bad = _read_back(pending, curve)
-                if first_bad is not None:
-                    train_seconds += time.perf_counter() - started
-                    which = "loss" if not math.isfinite(curve.loss[-1]) else "gradient"
-                    return outcome("diverged", f"{which} not finite at step {first_bad} of {steps}", None, {})
-                job.progress(step, steps, curve.loss[-1])
-        train_seconds += time.perf_counter() - started
+def _epoch(
+    job: Job, factors: Factors, recipe: Recipe, network: Network, split: Split, meter: Meter, *, seed: int, number: int
+) -> None:
+    """Train on every batch of the split once. Raises `Diverged` at the first loss or gradient that is not finite."""
+    model, vector, optimizer = network.model, network.vector, network.optimizer
+    device = split.ids.device
+    step = (number - 1) * (meter.steps // recipe.epochs)
+    model.train()
+    for batch in training_batches(split.lengths, batch_size=recipe.batch_size, seed=seed, epoch=number):
+        step += 1
+        rate = learning_rate(step, steps=meter.steps, warmup=factors.warmup, peak=recipe.learning_rate)
+        optimizer.param_groups[0]["lr"] = rate
+        ids, mask, labels = split.batch(torch.from_numpy(batch).to(device), split.width(batch))
+        loss = F.cross_entropy(model(ids, mask), labels)
+        gradients = torch.autograd.grad(loss, network.parameters)
+        vector.grad = torch.cat([gradient.flatten() for gradient in gradients])
+        norm = torch.nn.utils.clip_grad_norm_([vector], factors.clip_norm or math.inf)  # factor: clip_norm
+        optimizer.step()
+        meter.tokens += int(split.lengths[batch].sum())
+        meter.curve.learning_rate.append(rate)
+        meter.pending.append(torch.stack((loss.detach(), norm)))
+        if len(meter.pending) >= meter.sync_every or step == meter.steps:
+            _read_back(meter)
+            job.progress(step, meter.steps, meter.curve.loss[-1])
 
-        started = time.perf_counter()
-        loss_sum, predictions = evaluate(model, data.validation)
-        if not math.isfinite(loss_sum):  # such an epoch can be no one's best, and nothing sound follows it
-            eval_seconds += time.perf_counter() - started
-            return outcome("diverged", f"validation loss not finite after epoch {epoch} of {recipe.epochs}", None, {})
-        correct = _correct(predictions)
-        count = data.validation.count
-        epochs.append(Epoch(epoch=epoch, step=step, loss=loss_sum / count, correct=correct, count=count))
-        job.log(f"epoch {epoch}: step {step}, validation loss {loss_sum / count:.4f}, accuracy {correct / count:.4f}")
-        if recipe.weights == "best_validation" and (best is None or correct > best[0]):
-            best = correct, {name: value.clone() for name, value in model.state_dict().items()}
-        eval_seconds += time.perf_counter() - started
 
-    if best is not None:
-        model.load_state_dict(best[1])
-    started = time.perf_counter()
-    loss_sum, predictions = evaluate(model, data.test)
-    eval_seconds += time.perf_counter() - started
-    chosen = max(epochs, key=lambda e: (e.correct, -e.epoch)) if best is not None else epochs[-1]
-    metrics: dict[str, dict[str, float | int]] = {
-        "validation": {"loss": chosen.loss, "correct": chosen.correct, "count": chosen.count},
-        "test": {"loss": loss_sum / data.test.count, "correct": _correct(predictions), "count": data.test.count},
-    }
+def _validate(job: Job, recipe: Recipe, model: Encoder, split: Split, meter: Meter, *, number: int) -> Epoch:
+    """Evaluate on the validation split and record the epoch. Raises `Diverged` where the loss is not finite."""
+    loss_sum, predictions = evaluate(model, split)
     if not math.isfinite(loss_sum):
-        return outcome("diverged", "test loss not finite, after the last step", None, {})
-    return outcome("finished", "", predictions, metrics)
+        _read_back(meter)  # on a GPU the steps of this epoch may be pending, and one of them is then the first bad one
+        raise Diverged(f"validation loss not finite after epoch {number} of {recipe.epochs}")
+    correct, count = _correct(predictions), split.count
+    step = number * (meter.steps // recipe.epochs)
+    epoch = Epoch(epoch=number, step=step, loss=loss_sum / count, correct=correct, count=count)
+    meter.epochs.append(epoch)
+    job.log(f"epoch {number}: step {step}, validation loss {epoch.loss:.4f}, accuracy {correct / count:.4f}")
+    return epoch
+
+
+def _test(model: Encoder, split: Split) -> tuple[float, Predictions]:
+    """The loss on the test split (nats per example) and its predictions. Raises `Diverged` where it is not finite."""
+    loss_sum, predictions = evaluate(model, split)
+    if not math.isfinite(loss_sum):
+        raise Diverged("test loss not finite, after the last step")
+    return loss_sum / split.count, predictions
 
 
 def _as_one_vector(model: Encoder) -> tuple[list[nn.Parameter], nn.Parameter]:
-    """The parameters of a model, which are views of one vector from now on, and that vector.
+    """The parameters of a model, turned into views of one vector, and that vector.
 
     Clipping and AdamW are then a few kernels for all parameters together, not a dozen for each.
     """
@@ -162,7 +230,7 @@ def _as_one_vector(model: Encoder) -> tuple[list[nn.Parameter], nn.Parameter]:
 
 @torch.no_grad()
 def evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
-    """The sum of the loss over a split (nats) and its predictions, in the order of the data. No dropout, no draw."""
+    """The loss summed over a split (nats) and the predictions, in the order of the data. No dropout, no random draw."""
     model.eval()
     device = split.ids.device
     predicted = torch.empty(split.count, dtype=torch.int64, device=device)
@@ -173,23 +241,28 @@ def evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
         logits = model(ids, mask)  # (B, C)
         predicted[index] = logits.argmax(-1)
         log_probability[index] = F.log_softmax(logits, -1).gather(1, labels[:, None])[:, 0]
-    told = Predictions(
+    predictions = Predictions(
         label=split.labels.tolist(), predicted=predicted.tolist(), log_probability=log_probability.tolist()
     )
-    return -math.fsum(told.log_probability), told
+    return -math.fsum(predictions.log_probability), predictions
 
 
-def _read_back(pending: list[Tensor], curve: Curve) -> int | None:
-    """Move losses and norms into the curve, up to the first step that is not finite; return that step, 1-based."""
-    values = torch.stack(pending).tolist()
-    pending.clear()
+def _read_back(meter: Meter) -> None:
+    """Move the pending losses and gradient norms into the curve.
+
+    Raises `Diverged` at the first step that is not finite, with which the curve then ends.
+    """
+    values = torch.stack(meter.pending).tolist() if meter.pending else []
+    meter.pending.clear()
+    curve = meter.curve
     for loss, norm in values:
         curve.loss.append(loss)
         curve.grad_norm.append(norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            del curve.learning_rate[len(curve.loss) :]
-            return len(curve.loss)
-    return None
+            step = len(curve.loss)
+            del curve.learning_rate[step:]
+            which = "gradient" if math.isfinite(loss) else "loss"
+            raise Diverged(f"{which} not finite at step {step} of {meter.steps}")
 
 
 def _correct(predictions: Predictions) -> int:
@@ -197,7 +270,7 @@ def _correct(predictions: Predictions) -> int:
 
 
 def _reset_peak(device: torch.device) -> None:
-    """Let `_peak_bytes` count from now."""
+    """Start the count that `_peak_bytes` reads."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     else:
@@ -206,9 +279,9 @@ def _reset_peak(device: torch.device) -> None:
 
 
 def _peak_bytes(device: torch.device) -> int:
-    """The largest memory since `_reset_peak`: of the device's allocator, or resident in this process on the CPU.
+    """The peak memory in bytes since `_reset_peak`: the allocator's on a GPU, else the resident size of this process.
 
-    Without /proc: what is resident now.
+    Without /proc: the resident size now.
     """
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))

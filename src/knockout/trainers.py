@@ -1,6 +1,7 @@
-"""Trainers as far as a study must know them: their factors, recipe and version, without a call of any.
+"""Descriptions of trainers: the factors, recipe and version that a study needs. No trainer is called.
 
-Our own is described without importing torch; one of the user's is imported, and held to the contract of `knockout.job`.
+The built-in trainer is described without importing torch. A user's trainer is imported and checked against the
+contract in `knockout.job`.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ DEFAULT_TRAINER = "knockout.train:train"
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer:
-    """What a study knows of its trainer."""
+    """The description of a trainer."""
 
     path: str
     version: int
@@ -45,7 +46,7 @@ def describe_trainer(raw: object, file: str) -> tuple[Trainer | None, list[Fault
     module_name, function = raw.split(":")
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a user's module may fail in any way, and this is where it is told
+    except (Exception, SystemExit) as error:  # a user's module may fail in any way, and it is reported here
         got = f'importing "{module_name}" failed: {type(error).__name__}: {error}'
         return None, [Fault(file=file, key="trainer", got=got, allowed=allowed)]
     lacking = [n for n in (function, "Factors", "VERSION") if not hasattr(module, n)]

@@ -24,7 +24,7 @@ class Factors:
 
     position: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
     residual: bool = True
-    scale: Literal["sqrt_dk", "none"] = "sqrt_dk"  # what attention logits are divided by
+    scale: Literal["sqrt_dk", "none"] = "sqrt_dk"  # the divisor of the attention logits
     num_heads: int = field(default=8, metadata={"ge": 1})
     pooling: Literal["mean", "max", "cls", "first"] = "mean"
     norm: Literal["pre", "post"] = "pre"
@@ -32,13 +32,13 @@ class Factors:
     activation: Literal["relu", "gelu"] = "relu"
     dropout: float = field(default=0.1, metadata={"ge": 0.0, "lt": 1.0})
     clip_norm: float = field(default=1.0, metadata={"ge": 0.0})  # largest gradient norm; 0 is no clipping
-    attention_mask: bool = True  # padding gets no attention
+    attention_mask: bool = True  # no attention to padding
     pooling_mask: bool = True  # padding is left out of the pooled vector
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What all runs of a study share: the sizes of the model and the course of training."""
+    """The hyperparameters that all runs of a study share: the sizes of the model, and training."""
 
     d_model: int = field(default=64, metadata={"section": "model", "ge": 2, "le": 8192})
     num_layers: int = field(default=2, metadata={"section": "model", "ge": 1, "le": 256})
@@ -47,7 +47,7 @@ class Recipe:
     batch_size: int = field(default=64, metadata={"ge": 1, "le": 65536})  # texts per optimiser step
     learning_rate: float = field(default=1e-3, metadata={"gt": 0.0, "le": 10.0})  # the peak
     weight_decay: float = field(default=0.01, metadata={"ge": 0.0, "lt": 1.0})
-    weights: Literal["last", "best_validation"] = "last"  # which weights the test set is read with
+    weights: Literal["last", "best_validation"] = "last"  # the weights that are evaluated on the test split
     precision: Literal["float32", "bfloat16"] = "float32"  # of products and activations; weights are float32
 
 
@@ -90,7 +90,7 @@ PAPERS: Mapping[str, str] = MappingProxyType(
 
 
 def changes(factors: Any, baseline: Any = None) -> dict[str, tuple[Any, Any]]:
-    """What differs from the baseline: factor -> (value in the baseline, value here), in the order of the fields.
+    """The differences from the baseline: factor -> (value in the baseline, value here), in the order of the fields.
 
     `factors` is an instance of any dataclass; `baseline` is the same class with its defaults unless given.
     """
@@ -100,11 +100,11 @@ def changes(factors: Any, baseline: Any = None) -> dict[str, tuple[Any, Any]]:
 
 
 def faults(factors: Factors, recipe: Recipe) -> dict[str, str]:
-    """What no single field can tell: factor -> why this combination cannot be built. Empty where it can."""
-    found = {}
+    """factor -> why it cannot be combined with the others or with the recipe. Empty where the model can be built."""
+    wrong = {}
     if recipe.d_model % factors.num_heads:
         fitting = [h for h in range(1, recipe.d_model + 1) if recipe.d_model % h == 0]
-        found["num_heads"] = f"does not divide d_model = {recipe.d_model}; allowed: {', '.join(map(str, fitting))}"
+        wrong["num_heads"] = f"does not divide d_model = {recipe.d_model}; allowed: {', '.join(map(str, fitting))}"
     if factors.position == "sinusoidal" and recipe.d_model % 2:
-        found["position"] = f"sinusoidal positions come in pairs and d_model = {recipe.d_model} is odd"
-    return found
+        wrong["position"] = f"sinusoidal positions come in pairs and d_model = {recipe.d_model} is odd"
+    return wrong

@@ -249,7 +249,7 @@ def test_interrupts_finish_what_is_in_flight(toy: WriteToy, number: signal.Signa
     os.killpg(process.pid, number) if number == signal.SIGINT else os.kill(process.pid, number)
     process.wait(timeout=30)
     assert process.returncode == code, printed(study)
-    assert "go on with: knockout run" in printed(study)
+    assert "continue with: knockout run" in printed(study)
     assert set(starts(study)) == set(numbers(study))  # nothing was begun and dropped
     assert run(study).returncode == 0
     assert set(starts(study).values()) == {1}
@@ -321,4 +321,4 @@ def test_status_says_what_is_running_and_what_is_missing(toy: WriteToy) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     after = subprocess.run(status, env=ENVIRONMENT, capture_output=True, text=True)
-    assert "coordinator: none at work" in after.stdout
+    assert "coordinator: none running" in after.stdout

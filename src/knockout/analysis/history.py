@@ -8,8 +8,8 @@ from typing import Any
 from knockout.analysis.results import Results
 from knockout.study import Plan
 
-JUDGING = ("metric", "test", "failures", "equivalence", "correction", "alpha", "margin", "dead_standard_errors")
-"""The keys of a plan that can turn a verdict."""
+JUDGING = ("metric", "alpha", "margin", "dead_standard_errors")
+"""The keys of a plan that can change a verdict."""
 
 MADE_WITH = {
     "Host": "host",

@@ -22,9 +22,9 @@ from knockout.errors import UserError
 from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_design, read_ledger
 from knockout.packed import thin
+from knockout.plan import Plan, build_plan
 from knockout.record import Record
-from knockout.strict import FaultsError, build
-from knockout.study import Plan
+from knockout.strict import FaultsError
 
 
 class ResultsError(UserError, ValueError):
@@ -135,8 +135,8 @@ def load(root: Path, *, design: Mapping[str, Any] | None = None) -> Results:
         raise ResultsError(f"{root / 'design.json'}: not readable ({error})") from error
     if design is None:
         raise ResultsError(f"{root}: no design.json, so no study was ever started here")
-    plan, faults = build(Plan, design["now"]["plan"], str(root / "design.json"), "now.plan")
-    if faults:
+    plan, faults = build_plan(design["now"]["plan"], str(root / "design.json"), "now.plan")
+    if plan is None:
         raise FaultsError(faults)
     ledger = read_ledger(root)
     _check_once(root, ledger, design)

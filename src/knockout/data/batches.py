@@ -1,6 +1,6 @@
-"""What an optimiser step sees: flat arrays of ids, cut into padded batches of texts of similar length.
+"""Batches: flat arrays of token ids, cut into padded batches of texts of similar length.
 
-Batches are a function of (lengths, seed, epoch) alone, so every variant of a seed sees the same ones in the same order.
+Batches depend on (lengths, seed, epoch) only, so all variants of a seed train on the same batches in the same order.
 
 Dimensions: N texts, B batch, T tokens of the longest text in the batch.
 """
@@ -18,12 +18,11 @@ from torch import Tensor
 from knockout.streams import stream
 
 CHUNK_BATCHES = 50
-"""Within a shuffled chunk of so many batches texts are sorted by length: little padding, and still a random order."""
-
+"""Number of batches in a shuffled chunk. Within it texts are sorted by length: little padding, and a random order."""
 
 LONG, GRAIN = 64, 8
-"""Above so many tokens batches are padded to a multiple of so many: a CPU prepares kernels for every size that it
-meets, in milliseconds and megabytes each."""
+"""Above LONG tokens, batches are padded to a multiple of GRAIN. A CPU prepares kernels for every new size, which costs
+milliseconds and megabytes each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,7 @@ class Split:
         return len(self.lengths)
 
     def width(self, index: NDArray[np.int64]) -> int:
-        """Tokens that the texts at `index` are padded to: those of the longest, or for long texts a little more."""
+        """The number of tokens that the texts at `index` are padded to: the longest, slightly more for long texts."""
         longest = int(self.lengths[index].max())
         return longest if longest <= LONG else min(-(-longest // GRAIN) * GRAIN, int(self.lengths.max()))
 
@@ -56,7 +55,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Prepared data as a trainer holds them."""
+    """Prepared data, as a trainer uses them."""
 
     vocabulary: int
     classes: int
@@ -68,7 +67,7 @@ class Data:
 
 @lru_cache(maxsize=2)
 def load(path: Path, device: str) -> Data:
-    """Read what `knockout.data.prepare` wrote, once per worker."""
+    """Read the file that `knockout.data.prepare` wrote. Cached: once per worker."""
     with np.load(path, allow_pickle=False) as file:
         vocabulary, classes, max_length = (int(v) for v in file["shape"])
 
@@ -92,7 +91,7 @@ def load(path: Path, device: str) -> Data:
 
 
 def training_batches(lengths: NDArray[np.int64], *, batch_size: int, seed: int, epoch: int) -> list[NDArray[np.int64]]:
-    """The indices of every batch of one epoch, in order: each text once, and the last batch may be short."""
+    """The indices of every batch of one epoch, in order. Each text occurs once; the last batch may be smaller."""
     rng = np.random.default_rng(stream(seed, f"order/epoch.{epoch}"))
     order = rng.permutation(len(lengths))
     chunk = batch_size * CHUNK_BATCHES
@@ -105,7 +104,7 @@ def training_batches(lengths: NDArray[np.int64], *, batch_size: int, seed: int, 
 
 
 def evaluation_batches(lengths: NDArray[np.int64], *, tokens: int) -> Iterator[NDArray[np.int64]]:
-    """Fixed batches, longest texts first, each of at most `tokens` padded tokens (one text may be more)."""
+    """Fixed batches, longest texts first, each of at most `tokens` padded tokens (one longer text is a batch alone)."""
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):

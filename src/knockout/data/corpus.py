@@ -1,4 +1,4 @@
-"""The records of this package: rows as they were found, and texts as they are used."""
+"""The records of this package: rows as they were read, and cleaned texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ SPLITS = ("train", "validation", "test")
 
 
 class DataError(UserError, ValueError):
-    """What is wrong with a user's data, and the way on."""
+    """An error in the data of a user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Texts:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """All three splits, cleaned. `dropped` counts the rows that the rules removed; `notes` name what was ignored."""
+    """All three splits, cleaned. `dropped` counts the rows that cleaning removed; `notes` name what was ignored."""
 
     classes: list[str]
     splits: Mapping[str, Texts]
@@ -33,9 +33,9 @@ class Corpus:
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """Rows as they were found, under `train`, `validation` and `test`, or under `unsplit` alone."""
+    """Rows as they were read, under `train`, `validation` and `test`, or under `unsplit` alone."""
 
     rows: Mapping[str, tuple[list[Any], list[Any]]]  # split -> (texts, labels)
     names: list[str] | None  # of the classes, where labels are indices into them
     notes: list[str]
-    groups: Mapping[str, list[Any]] = field(default_factory=dict)  # split -> the group of each row, where a study asks
+    groups: Mapping[str, list[Any]] = field(default_factory=dict)  # split -> the group of each row, with a group column

@@ -1,7 +1,7 @@
-"""What is in a data set, for a person who decides on `max_length`, tokens and splits: facts only, nothing printed.
+"""A summary of a dataset, for the choice of `max_length`, tokens and splits. Nothing is printed here.
 
-Counts of empties, repeats, contradictions and leaks are of the rows as they came, before the rules of the house; shares
-and lengths are of the splits that a study would train and test on.
+Counts of empty rows, duplicates, contradicting labels and leakage are of the rows before cleaning. Class shares and
+lengths are of the cleaned splits, on which a study would train and test.
 """
 
 from collections import Counter
@@ -20,15 +20,15 @@ from knockout.job import DataSpec
 
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 WHOLE_SHARE = 0.95
-"""Of texts that the advised `max_length` keeps whole."""
+"""The share of texts that the advised `max_length` keeps whole."""
 
 BATCH_SIZE = 64
-"""Texts in a batch where padding is counted: the default of a recipe."""
+"""Texts per batch in the count of padding: the default of a recipe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFacts:
-    """Rows of one split as they came."""
+    """The rows of one split, before cleaning."""
 
     rows: int
     empty: int
@@ -38,7 +38,7 @@ class GivenFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """Lengths in tokens, uncut. A quantile is a length that occurs: the least that this share does not pass."""
+    """Lengths in tokens, before cutting. A quantile is the smallest observed length with this share at or below it."""
 
     mean: float
     quantiles: Mapping[float, int]
@@ -61,7 +61,7 @@ class SplitFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """All of it."""
+    """The summary of a dataset."""
 
     given: Mapping[str, GivenFacts]
     leaks: Mapping[tuple[str, str], int]
@@ -79,7 +79,7 @@ class Facts:
 
 
 def describe(tables: Tables, corpus: Corpus, spec: DataSpec) -> Facts:
-    """The facts of a corpus and of the rows that it was cleaned from."""
+    """Summarise a corpus and the rows that it was cleaned from."""
     _, given = read_rows(tables, spec)
     rows = {split: given[split].rows for split in ("unsplit", *SPLITS) if split in given}
     tokenizer = vocabulary.learn(
@@ -108,17 +108,17 @@ def describe(tables: Tables, corpus: Corpus, spec: DataSpec) -> Facts:
 
 
 def quantile(lengths: NDArray[np.int64], share: float) -> int:
-    """The least length that occurs and that at least this share of the texts does not pass."""
+    """The smallest observed length with at least this share of the texts at or below it."""
     return int(np.quantile(lengths, share, method="inverted_cdf"))
 
 
 def share_cut(lengths: NDArray[np.int64], max_length: int) -> float:
-    """The share of all tokens that lie behind `max_length`."""
+    """The share of all tokens that `max_length` cuts."""
     return 1 - float(np.minimum(lengths, max_length).sum() / lengths.sum())
 
 
 def padding_in_batches(lengths: NDArray[np.int64], max_length: int) -> float:
-    """Padded positions for each real token, in the batches of a first epoch."""
+    """Padded positions per real token, in the batches of the first epoch."""
     cut = np.minimum(lengths, max_length)
     batches = training_batches(cut, batch_size=BATCH_SIZE, seed=0, epoch=1)
     return sum(len(batch) * int(cut[batch].max()) for batch in batches) / int(cut.sum()) - 1

@@ -1,4 +1,4 @@
-"""Prepared data: token ids as flat arrays in one file, cached by the content of the source and by our own code."""
+"""Prepared data: token ids as flat arrays in one file, cached by the content of the source and this package's code."""
 
 import hashlib
 import importlib.metadata
@@ -21,28 +21,28 @@ from knockout.data.sources import cache_folder, read_corpus, source_files
 from knockout.job import DataRef, DataSpec
 
 READERS = ("datasets", "tokenizers")
-"""Packages whose version may change what a file is read as."""
+"""Packages whose version may change how a file is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Data that are ready for trainers, and what a report says about them."""
+    """Data that are ready for trainers, and their summary for the report."""
 
     ref: DataRef
     summary: Mapping[str, Any]
 
 
 def prepare(spec: DataSpec) -> Prepared:
-    """Read, clean, tokenise; or find that done before.
+    """Read, clean and tokenise a dataset, or return the cached result.
 
-    Raises `knockout.data.corpus.DataError` for what a user can mend.
+    Raises `knockout.data.corpus.DataError` for errors in the data or in their description.
     """
     key = _cache_key(spec)
     folder = cache_folder() / "prepared"
     if key is not None:
-        found = _cached(folder, key)
-        if found is not None:
-            return found
+        cached = _cached(folder, key)
+        if cached is not None:
+            return cached
     corpus = read_corpus(spec)
     data_id = content_id(corpus, spec)
     name = key or data_id
@@ -66,8 +66,8 @@ def prepare(spec: DataSpec) -> Prepared:
     }
     path = folder / f"{name}.npz"
     _replace(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
-    told = {"id": data_id, "summary": summary, "arrays": _sha256(path)}
-    sealed = json.dumps({**told, "sha256": _seal(told)}, ensure_ascii=False).encode()
+    content = {"id": data_id, "summary": summary, "arrays": _sha256(path)}
+    sealed = json.dumps({**content, "sha256": _seal(content)}, ensure_ascii=False).encode()
     _replace(path.with_suffix(".json"), lambda file: file.write(sealed))
     return Prepared(ref=DataRef(id=data_id, path=path), summary=summary)
 
@@ -117,8 +117,8 @@ def _cache_key(spec: DataSpec) -> str | None:
     root = Path(spec.source).expanduser()
     names = [str(f.relative_to(root)) if f.is_relative_to(root) else f.name for f in files]
     versions = [unicodedata.unidata_version, *(importlib.metadata.version(p) for p in READERS)]
-    told = {**asdict(spec), "source": names, "versions": versions}
-    sha = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    identity = {**asdict(spec), "source": names, "versions": versions}
+    sha = hashlib.sha256(json.dumps(identity, sort_keys=True).encode())
     own = sorted(Path(sources.__file__).parent.glob("*.py"))
     for file in (*files, *own):
         sha.update(_sha256(file).encode())
@@ -128,17 +128,17 @@ def _cache_key(spec: DataSpec) -> str | None:
 def _cached(folder: Path, key: str) -> Prepared | None:
     path = folder / f"{key}.npz"
     try:
-        told = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if told.pop("sha256") != _seal(told) or told["arrays"] != _sha256(path):
+        content = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        if content.pop("sha256") != _seal(content) or content["arrays"] != _sha256(path):
             return None
-        return Prepared(ref=DataRef(id=told["id"], path=path), summary=told["summary"])
+        return Prepared(ref=DataRef(id=content["id"], path=path), summary=content["summary"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _seal(told: Mapping[str, Any]) -> str:
+def _seal(content: Mapping[str, Any]) -> str:
     """sha256 of what the JSON beside the arrays says, the checksum of the arrays included."""
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _replace(path: Path, write: Any) -> None:

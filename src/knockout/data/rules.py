@@ -1,6 +1,6 @@
-"""The rules of the house: rows as they were found -> three clean splits.
+"""Cleaning: from rows as they were read to three clean splits.
 
-Everything that is dropped is counted, and everything that is ignored is named.
+Every dropped row is counted, and everything that is ignored is named in a note.
 """
 
 import hashlib
@@ -27,17 +27,17 @@ class Given:
     """The rows of one split, texts normalised, before anything is dropped."""
 
     rows: list[Row]
-    groups: list[str]  # of each row; empty where no group column was asked for or found
+    groups: list[str]  # of each row; empty without a group column
 
 
 def normalise(text: str) -> str:
-    """NFC, `<br />` as a break, any white space (U+0085 too) as one space."""
-    told = " ".join(BREAK.sub(" ", unicodedata.normalize("NFC", text.replace("\ufeff", ""))).split())
-    return text if told == text else told  # most texts are normal already: no second copy of gigabytes
+    """The text in NFC, with `<br />` and any run of white space (U+0085 too) as one space."""
+    normal = " ".join(BREAK.sub(" ", unicodedata.normalize("NFC", text.replace("\ufeff", ""))).split())
+    return text if normal == text else normal  # most texts are normal already: no second copy of gigabytes
 
 
 def clean(tables: Tables, spec: DataSpec) -> Corpus:
-    """Apply the rules of the house to rows.
+    """Clean the rows and make the splits that are missing.
 
     A given test split keeps every row. Elsewhere empty texts, repeats, and texts with contradicting labels are dropped;
     training rows that occur in validation or test are dropped, and validation rows that occur in test.
@@ -46,14 +46,14 @@ def clean(tables: Tables, spec: DataSpec) -> Corpus:
     notes = list(tables.notes)
     dropped: dict[str, int] = {}
     rows_of: dict[str, list[Row]] = {}
-    for split, told in given.items():
-        empty = sum(not text for text, _ in told.rows)
-        if empty > MAX_EMPTY_SHARE * len(told.rows):
+    for split, rows in given.items():
+        empty = sum(not text for text, _ in rows.rows)
+        if empty > MAX_EMPTY_SHARE * len(rows.rows):
             raise DataError(
-                f"{spec.source}: {empty} of {len(told.rows)} texts of {split} are empty, over {MAX_EMPTY_SHARE:.0%}; "
+                f"{spec.source}: {empty} of {len(rows.rows)} texts of {split} are empty, over {MAX_EMPTY_SHARE:.0%}; "
                 f"is {spec.text_column!r} the right column?"
             )
-        rows_of[split] = told.rows if split == "test" else [row for row in told.rows if row[0]]
+        rows_of[split] = rows.rows if split == "test" else [row for row in rows.rows if row[0]]
         if empty and split == "test":
             notes.append(f"{empty} empty texts of the given test split are kept as one unknown token each")
         elif empty:
@@ -167,7 +167,7 @@ def _count(dropped: dict[str, int], reason: str, count: int) -> None:
 
 
 def _unit(key: str) -> float:
-    """A number from [0, 1) that the text or the group alone decides, equal in every process."""
+    """A number in [0, 1) that depends on the text or group only, equal in every process."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:7], "big") / 2**56
 
 
@@ -207,7 +207,7 @@ def _sizes(splits: Mapping[str, list[Row]], group_of: Mapping[str, str]) -> str:
 
 
 def _groups_shared(given: Mapping[str, Given], spec: DataSpec) -> list[str]:
-    """What is to be said of groups that given splits share: they are left where they are."""
+    """Notes on groups that occur in several given splits. They are not moved."""
     notes = []
     for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
         if one in given and other in given and given[one].groups and given[other].groups:
@@ -228,7 +228,7 @@ def _groups_shared(given: Mapping[str, Given], spec: DataSpec) -> list[str]:
 
 
 def _classes(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[Any, int]]:
-    """The names of the classes in a fixed order, and the index of every label found."""
+    """The names of the classes in a fixed order, and the index of every label."""
     labels = {split: {_stripped(y) for y in found} for split, (_, found) in _hashable(tables, spec).items()}
     labels = {split: found - {None, ""} for split, found in labels.items()}
     found = set().union(*labels.values())

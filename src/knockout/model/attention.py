@@ -8,7 +8,7 @@ from knockout.model.kernels import attention, linear
 
 
 class Linear(nn.Linear):
-    """A linear map with a bias, and a ReLU after it where that is asked for, by the fastest kernel for the device."""
+    """A linear map with a bias and an optional ReLU, computed by the fastest kernel for the device."""
 
     def __init__(self, inputs: int, outputs: int, *, relu: bool = False) -> None:
         super().__init__(inputs, outputs)
@@ -19,7 +19,10 @@ class Linear(nn.Linear):
 
 
 class Attention(nn.Module):
-    """Vaswani et al. 2017, 3.2. Parameters have the same names and shapes for every number of heads."""
+    """Multi-head self-attention (Vaswani et al. 2017, 3.2).
+
+    Parameters have the same names and shapes for every number of heads.
+    """
 
     def __init__(self, d_model: int, *, num_heads: int, scale: Literal["sqrt_dk", "none"]) -> None:
         super().__init__()
@@ -29,7 +32,7 @@ class Attention(nn.Module):
         self.out = Linear(d_model, d_model)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, T, D) -> (B, T, D); `mask` (B, T) is True where a key may be looked at."""
+        """(B, T, D) -> (B, T, D); `mask` (B, T) is True where a key may be attended to."""
         y = attention(self.qkv(x), mask, num_heads=self.num_heads, scale=self.scale)
         out: Tensor = self.out(y)
         return out

@@ -2,8 +2,8 @@
 
 Dimensions: B texts, T tokens, D d_model, C classes.
 
-Dropout stands where Vaswani et al. 2017, 5.4 put it: on the sum of embedding and position, and on the output of every
-sub-layer before it is added. Its masks come from a stream of each place, keyed by its name: variants share them.
+Dropout as in Vaswani et al. 2017, 5.4: on the sum of embedding and position, and on the output of every sub-layer
+before it is added. Each dropout module has a random stream of its own, keyed by its name, so variants share the masks.
 """
 
 import math
@@ -21,7 +21,7 @@ from knockout.variants import Factors, Recipe
 
 
 class Dropout(nn.Module):
-    """Inverted dropout with masks from a generator of its own (`start`), not from the global one.
+    """Inverted dropout with masks from its own generator (`start`), not from the global one.
 
     A mask is drawn as 16-bit integers, four from each 64 random bits: 4.3 times as fast as one Bernoulli draw for
     each element (82,000 elements, one thread), for a rate that is rounded to 1/65536.
@@ -33,7 +33,7 @@ class Dropout(nn.Module):
         self.generator: torch.Generator | None = None
 
     def start(self, stream: torch.Generator) -> None:
-        """Draw from this generator from now on."""
+        """Use this generator from now on."""
         self.generator = stream
 
     def forward(self, x: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class Encoder(nn.Module):
         self.classifier = Linear(D, classes)
 
     def states(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The final states (B, T, D) of all tokens, [CLS] among them where there is one, and their mask (B, T)."""
+        """The final states (B, T, D) of all tokens, including [CLS] if there is one, and their mask (B, T)."""
         x = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)  # Vaswani et al. 2017, 3.4
         if self.cls is not None:
             x = torch.cat((self.cls.expand(len(x), -1, -1) * math.sqrt(x.shape[-1]), x), dim=1)
@@ -113,10 +113,10 @@ class Encoder(nn.Module):
 
 
 def initialise(model: Encoder, *, seed: int) -> None:
-    """Draw every parameter from a stream of its own, keyed by seed and name, and start the streams of dropout.
+    """Draw every parameter from its own random stream, keyed by seed and name, and start the streams of dropout.
 
-    Equal names and shapes start equal in all variants, whatever else a variant adds or leaves out. Weights of linear
-    maps: Glorot & Bengio 2010, uniform (queries, keys and values as three maps); embeddings: normal with sd
+    Parameters of equal name and shape start equal in all variants, whatever a variant adds or removes. Weights of
+    linear maps: Glorot & Bengio 2010, uniform (queries, keys and values as three maps); embeddings: normal with sd
     1 / sqrt(d_model), so that a scaled embedding has the size of a position; biases 0, norms 1.
     """
     with torch.no_grad():

@@ -1,7 +1,7 @@
-"""Two kernels for the CPU that are faster there than torch's own, with the same mathematics, forwards and backwards.
+"""Two CPU kernels that are faster than torch's own and compute the same, forwards and backwards.
 
-Elsewhere, and wherever they would not be faster, torch's own are called. Times in the docstrings: one thread of an AMD
-Zen 5, float32, torch 2.13; `make bench` measures what they come to. N rows, I inputs, O outputs; B texts, T tokens,
+On other devices, and wherever they would not be faster, torch's own kernels run. Times in the docstrings: one thread of
+an AMD Zen 5, float32, torch 2.13; `make bench` measures the effect. N rows, I inputs, O outputs; B texts, T tokens,
 H heads, K size of a head.
 """
 
@@ -16,8 +16,8 @@ NARROW = 16
 """Size of a head below which products with few columns are computed transposed."""
 
 SHORT, SHORT_NARROW, HELD = 48, 96, 5_000_000
-"""`attention` holds its weights for texts of so many tokens (with narrow heads) and for so many numbers, which a cache
-takes: beyond, flash attention, which never holds them, is faster."""
+"""`attention` keeps its weights in memory up to SHORT tokens (SHORT_NARROW with narrow heads) and HELD numbers, which
+fit a cache. Beyond, flash attention, which never stores them, is faster."""
 
 VECTOR = 16
 """Numbers in a vector register (AVX-512)."""
@@ -41,8 +41,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = False) -> Te
 def attention(qkv: Tensor, mask: Tensor | None, *, num_heads: int, scale: float) -> Tensor:
     """Self-attention of queries, keys and values (B, T, 3 * H * K) -> (B, T, H * K).
 
-    softmax(scale * q @ k.T) @ v over the keys where `mask` (B, T) is True. For short texts the weights are held: flash
-    attention takes 1.5 to 2.5 times as long where each of its blocks is one small matrix.
+    softmax(scale * q @ k.T) @ v over the keys where `mask` (B, T) is True. For short texts the weights are kept in
+    memory: flash attention takes 1.5 to 2.5 times as long where each of its blocks is one small matrix.
     """
     B, T, width = qkv.shape
     longest = SHORT_NARROW if width // (3 * num_heads) < NARROW else SHORT
@@ -55,7 +55,7 @@ def attention(qkv: Tensor, mask: Tensor | None, *, num_heads: int, scale: float)
 
 
 def _plain(x: Tensor) -> bool:
-    """Whether x is computed with as it is: float32, on the CPU, and no autocast."""
+    """Whether x is float32 on the CPU, without autocast."""
     return x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
 
 

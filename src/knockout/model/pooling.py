@@ -1,4 +1,4 @@
-"""From the states of all tokens to one vector for the text. B texts, T tokens, D d_model."""
+"""Pooling: from the states of all tokens to one vector per text. B texts, T tokens, D d_model."""
 
 from typing import Literal
 
@@ -8,8 +8,8 @@ from torch import Tensor
 def pool(x: Tensor, mask: Tensor, *, kind: Literal["mean", "max", "cls", "first"], masked: bool) -> Tensor:
     """(B, T, D) and the mask of real tokens (B, T) -> (B, D).
 
-    `cls` and `first` both take the state at place 0: of the token that the encoder put there, or of the first word.
-    Unless `masked`, padding takes part in the mean and the maximum as it does in the tutorials.
+    `cls` and `first` both take the state at position 0: the added [CLS] token, or the first word. Unless `masked`,
+    padding counts in the mean and the maximum, as in some tutorials.
     """
     match kind:  # factor: pooling; factor: pooling_mask
         case "mean" if masked:

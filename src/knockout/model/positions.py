@@ -18,7 +18,7 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class Positions(nn.Module):
-    """Adds to each token what tells its place."""
+    """Adds positional encodings."""
 
     table: Tensor | None
 
