@@ -87,18 +87,20 @@ class Epochs:
     """The validation accuracy after each epoch of a record, read once: records do not change."""
 
     def __init__(self) -> None:
-        self._read: dict[Path, dict[int, float]] = {}
+        self._read: dict[tuple[str, str], dict[int, float]] = {}
 
     def __call__(self, record: Record) -> dict[int, float]:
         """epoch -> validation accuracy (0 to 1; NaN where nothing was counted), thinned to `MAX_POINTS`."""
-        if record.folder not in self._read:
+        # A folder may hold many records (a packed file), and a run may have several (one for each try).
+        key = (record.run_id, str(record.outcome["ended"]))
+        if key not in self._read:
             try:
                 rows = record.table("epochs").to_pylist()
             except FileNotFoundError:
                 rows = []
-            told = [(int(r["epoch"]), _share(r)) for r in rows]
-            self._read[record.folder] = dict(thinned(told, MAX_POINTS))
-        return self._read[record.folder]
+            curve = [(int(row["epoch"]), _share(row)) for row in rows]
+            self._read[key] = dict(thinned(curve, MAX_POINTS))
+        return self._read[key]
 
 
 def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, float]]:
