@@ -409,7 +409,7 @@ class TestAnOpenPage:
         folder.later()
         told = [(attributes(t)["status"], attributes(t).get("reason", "")) for t in detail(app)["trials"][:4]]
         assert told[0] == ("crashed", "second")
-        assert told[1] == ("removed", "what it left is not in the folder any more")
+        assert told[1] == ("removed", "its record is not in the folder any more")
         assert told[2:] == [("finished", ""), ("missing", "")]
 
 
