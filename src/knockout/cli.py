@@ -27,8 +27,6 @@ from knockout.errors import UserError
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
-    from knockout.job import DataRef
-    from knockout.study import Study
 
 
 def _version(asked: bool) -> None:
@@ -155,10 +153,11 @@ def check(
     from knockout.analysis import stopping
     from knockout.analysis.inference.outlook import outlook, sentences
     from knockout.study import read_study
+    from knockout.sweep.survey import prepare_data
 
     read = read_study(study)
-    ref, summary = _prepared(read)
-    print_design(read, summary)
+    data = prepare_data(read)
+    print_design(read, data.summary)
     out.print()
     out.print("[bold]What it can show[/bold]")
     k, n = len(read.variants), len(read.seeds)
@@ -170,7 +169,7 @@ def check(
         out.print(f"- {escape(line)}")
     if measure:
         out.print()
-        print_cost(read, ref, summary)
+        print_cost(read, data.ref, data.summary)
 
 
 @app.command()
@@ -196,24 +195,26 @@ def run(
 ) -> None:
     """Train the missing runs of a study. Stop it at any time; the same command continues."""
     from knockout.study import read_study
-    from knockout.sweep.coordinate import run_study, what_is_missing
+    from knockout.sweep.coordinate import run_study
     from knockout.sweep.progress import LiveDisplay, PlainDisplay
+    from knockout.sweep.survey import survey
 
     again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
     read = read_study(study)
     there = "" if (results / read.name / "design.json").exists() else " (new)"
     out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
     if dry_run:
-        todo = what_is_missing(read, results=results, only=only or (), retry=retry)
+        state = survey(read, results / read.name, only=only or (), retry=retry)
         for name in read.arms:
-            seeds = ", ".join(str(r.seed) for r in todo.train if r.variant == name)
+            seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
             if seeds:
                 out.print(f"{name}: seeds {seeds}")
-        given_up = f"; given up after three tries: {len(todo.exhausted)}" if todo.exhausted else ""
-        if todo.stop is not None:
-            out.print(escape(str(todo.stop)), soft_wrap=True)
-        most = "at most " if read.anytime and not only and todo.train else ""
-        out.print(f"{most}{len(todo.train)} of {len(todo.chosen)} runs would be trained{given_up}; nothing was written")
+        given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
+        if state.stop is not None:
+            out.print(escape(str(state.stop)), soft_wrap=True)
+        train = len(state.wanted)
+        most = "at most " if read.anytime and not only and train else ""
+        out.print(f"{most}{train} of {len(state.chosen)} runs would be trained{given_up}; nothing was written")
         return
     try:
         ended = run_study(
@@ -432,13 +433,3 @@ def _stop(folder: Path, design: "Mapping[str, Any]") -> "Stop | None":
     from knockout.analysis.stopping import look
 
     return look(load(folder))
-
-
-def _prepared(study: "Study") -> "tuple[DataRef | None, Mapping[str, Any]]":
-    from knockout.data.prepare import prepare
-    from knockout.data.sources import absolute_source
-
-    if study.data is None:
-        return None, {}
-    prepared = prepare(absolute_source(study.data, study.path.parent))
-    return prepared.ref, prepared.summary

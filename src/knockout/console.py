@@ -102,19 +102,19 @@ def design_notes(study: "Study") -> list[str]:
 
 def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any]") -> None:
     """Train a few steps of every variant and print what the study will cost on this machine."""
-    from knockout.sweep.coordinate import devices_of, workers_of
     from knockout.sweep.estimate import estimate
+    from knockout.sweep.machine import machine_of
     from knockout.sweep.progress import describe
 
-    devices = devices_of(study)
-    workers = workers_of(study, devices)
+    machine = machine_of(study)
+    devices, workers = machine.devices, machine.workers
     cost = estimate(study, data=ref, summary=summary, device=devices[0])
     out.print("[bold]What it will cost here[/bold]")
     runs = len(study.seeds) * len(study.arms)
     most = "at most " if study.anytime else ""
     time = describe(cost.start_seconds + cost.seconds / workers)
     evaluation = "" if cost.evaluation_counted else ", without evaluation"
-    ours = study.trainer.path == "knockout.train:train" and devices == ["cpu"]
+    ours = study.trainer.path == "knockout.train:train" and devices == ("cpu",)
     later = " (later up to 0.8 GB more per worker, for kernels of every batch size)" if ours else ""
     out.print(
         f"- about {time} for {most}{runs} runs with {workers} workers on {devices[0]} "

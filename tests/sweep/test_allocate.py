@@ -10,7 +10,7 @@ from optuna.storages.journal import JournalFileBackend
 from knockout.ledger import read_ledger
 from knockout.study import design, read_study
 from knockout.sweep.allocate import JOURNAL, Allocation, repair_tail
-from knockout.sweep.work import Answer
+from knockout.sweep.answer import Answer
 
 from .conftest import WriteToy, numbers, root_of, run
 

@@ -28,6 +28,7 @@ import pytest
 from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState
 
+from knockout.analysis.publish import pack_study
 from knockout.analysis.results import ResultsError
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
 from knockout.ledger import read_design, run_config, write_design
@@ -38,7 +39,7 @@ from knockout.sweep.dashboard import REBUILD_SECONDS, PortError, Watched, guarde
 from knockout.sweep.owner import Progress, hold_run, write_progress
 from knockout.sweep.snapshot import MAX_POINTS, Epochs, as_text, mirror, number_tries, read_state, thinned
 
-from .conftest import COMMAND, ENVIRONMENT, WriteToy, root_of, start
+from .conftest import COMMAND, ENVIRONMENT, REPOSITORY, WriteToy, root_of, start
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 HTML = "<img src=x onerror=alert(1)>"
@@ -263,6 +264,30 @@ class TestMirror:
         tries = [("up", "crashed"), ("up", "killed"), ("up", "finished")]
         assert told == [("baseline", "missing"), *tries, ("down", "missing")]
 
+    def test_every_packed_run_has_its_own_curve(self) -> None:
+        root = REPOSITORY / "results" / "reference" / "quick"
+        design = read_design(root)
+        assert design is not None
+        state = read_state(root, design)
+        trials = mirror(number_tries([], state), state, runs=state.runs, epochs=Epochs())
+        curves = {
+            (t.params["variant"], t.params["seed"]): [round(v, 3) for _, v in sorted(t.intermediate_values.items())]
+            for t in trials
+        }
+        assert curves["pool_cls", 0] == [0.617, 0.692, 0.720]
+        assert curves["heads_1", 6] == [0.604, 0.671, 0.714]
+        assert curves["no_position", 4] == [0.643, 0.699, 0.708]
+
+    def test_a_packed_run_that_was_tried_again_has_a_curve_where_it_finished(self, folder: Folder) -> None:
+        folder.fail("up", 0, "crashed", "once")
+        folder.finish("up", 0, correct=150)
+        before = [t.intermediate_values for t in folder.trials()]
+        pack_study(folder.root, folder.root / "records.parquet")
+        for kind in ("runs", "attempts"):
+            shutil.rmtree(folder.root / kind)
+        assert [t.intermediate_values for t in folder.trials()] == before
+        assert [curve for curve in before if curve] == [{1: 0.5, 2: 0.7}]
+
     def test_a_seed_of_53_bits_is_the_same_seed(self, toy: WriteToy) -> None:
         path = toy(variants=("up",), seeds=2)
         path.write_text(path.read_text("utf-8").replace("seeds = 2", f"seeds = [0, {2**53 - 1}]"), encoding="utf-8")
@@ -384,7 +409,7 @@ class TestAnOpenPage:
         folder.later()
         told = [(attributes(t)["status"], attributes(t).get("reason", "")) for t in detail(app)["trials"][:4]]
         assert told[0] == ("crashed", "second")
-        assert told[1] == ("removed", "what it left is not in the folder any more")
+        assert told[1] == ("removed", "its record is not in the folder any more")
         assert told[2:] == [("finished", ""), ("missing", "")]
 
 

@@ -1,4 +1,4 @@
-"""Optuna's part: which cell, a (variant, seed) of the study, is trained next; and the mirror of what came of it.
+"""Optuna's part: which cell, a (variant, seed) of the study, is trained next; and a mirror of how each run ended.
 
 The Optuna study is an index for people and dashboards. It decides nothing: what is missing is read from the ledger, and
 the study is rebuilt from it whenever the two disagree or the journal cannot be read.
@@ -18,12 +18,20 @@ import optuna
 from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState
 
 from knockout.job import RECORDED
 from knockout.ledger import Ledger
 from knockout.study import Run
-from knockout.sweep.work import Answer, answer_from
+from knockout.sweep.answer import Answer, answer_of_record
+from knockout.sweep.optuna_mirror import (
+    agrees,
+    result_attributes,
+    run_attributes,
+    state_of,
+    trial_of,
+    values_of,
+)
 
 JOURNAL = "journal.log"
 CELLS = "cells"
@@ -64,7 +72,7 @@ class CellSampler(optuna.samplers.BaseSampler):
 class _Journal(JournalFileBackend):
     """Optuna's journal on a file, without its lock and its fsync, ten of each for every run.
 
-    One process holds the folder, and what a power cut takes from the journal is told again from the ledger.
+    One process holds the folder, and what a power cut takes from the journal is added again from the ledger.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,10 +99,10 @@ class Allocation:
     def __init__(self, root: Path, name: str, *, runs: Sequence[Run], ledger: Ledger, todo: Sequence[Run]) -> None:
         """`todo` are the runs to hand out, in that order. Only the coordinator may call this: it holds the folder."""
         self.queue: deque[int] = deque()
-        self.study = _open(root, name, CellSampler(self.queue))
+        self.storage, self.study = _open(root, name, CellSampler(self.queue))
         if not _sound(self.study, ledger):
             _put_aside(root / JOURNAL)
-            self.study = _open(root, name, CellSampler(self.queue))
+            self.storage, self.study = _open(root, name, CellSampler(self.queue))
         self.cells = _cells(self.study, runs)  # run id -> cell
         self.runs = {run.id: run for run in runs}
         self.ids = {cell: run_id for run_id, cell in self.cells.items()}
@@ -105,25 +113,21 @@ class Allocation:
         """How many cells are left to hand out."""
         return len(self.queue)
 
-    def waiting(self) -> list[Run]:
-        """The runs that are left to hand out, in order."""
-        return [self.runs[self.ids[cell]] for cell in self.queue]
-
     def ask(self) -> Asked:
         """The next missing cell."""
         trial = self.study.ask({"cell": self._distribution()})
         run = self.runs[self.ids[trial.params["cell"]]]
-        for key, value in _attributes(run).items():
+        for key, value in run_attributes(run).items():
             trial.set_user_attr(key, value)
         return Asked(trial=trial, run=run)
 
     def bring_forward(self, wanted: Callable[[Run], bool]) -> bool:
-        """Have the first wanted run handed out next; say whether there is one."""
-        found = next((cell for cell in self.queue if wanted(self.runs[self.ids[cell]])), None)
-        if found is not None and found != self.queue[0]:
-            self.queue.remove(found)
-            self.queue.appendleft(found)
-        return found is not None
+        """Move the first wanted run to the front of the queue; False where no run in it is wanted."""
+        first = next((cell for cell in self.queue if wanted(self.runs[self.ids[cell]])), None)
+        if first is not None and first != self.queue[0]:
+            self.queue.remove(first)
+            self.queue.appendleft(first)
+        return first is not None
 
     def put_back(self, run: Run) -> None:
         """Hand this run out again, before all others."""
@@ -137,56 +141,43 @@ class Allocation:
     def tell(self, asked: Asked, answer: Answer) -> None:
         """Mirror how a run ended. One value per epoch; a run without a result is FAIL, with the reason."""
         trial = asked.trial
-        trial.set_user_attr("status", answer.status)
-        if answer.reason:
-            trial.set_user_attr("reason", answer.reason)
+        for key, text in result_attributes(answer).items():
+            trial.set_user_attr(key, text)
         for epoch, accuracy in answer.epochs:
             trial.report(accuracy, epoch)
-        values = _values(answer)
-        self.study.tell(trial, values, state=TrialState.COMPLETE if values else TrialState.FAIL)
+        self.study.tell(trial, values_of(answer), state=state_of(answer))
 
     def mirror(self, answer: Answer) -> None:
         """Add a run that somebody else trained: a worker of a coordinator that died."""
-        self.study.add_trial(self._mirrored(answer))
+        self.study.add_trial(
+            trial_of(
+                answer,
+                params={"cell": self.cells[answer.run.id]},
+                distributions={"cell": self._distribution()},
+                attributes=run_attributes(answer.run),
+            )
+        )
 
     def _distribution(self) -> IntDistribution:
         return IntDistribution(0, max(1, len(self.cells) - 1))
 
     def _reconcile(self, ledger: Ledger) -> None:
-        """Make the study say what the ledger says."""
-        told: set[str] = set()
+        """Close the trials that a dead coordinator left open, and add the records that have no trial."""
+        mirrored: set[str] = set()
         for trial in self.study.get_trials(deepcopy=False):
             if trial.state == TrialState.RUNNING:  # its coordinator died; a record may have been written all the same
-                # Optuna has no public way from a frozen trial back to one that can be written to.
-                optuna.Trial(self.study, trial._trial_id).set_user_attr("status", "interrupted")
+                study_id = self.storage.get_study_id_from_name(self.study.study_name)
+                trial_id = self.storage.get_trial_id_from_study_id_trial_number(study_id, trial.number)
+                self.storage.set_trial_user_attr(trial_id, "status", "interrupted")
                 self.study.tell(trial.number, state=TrialState.FAIL)
             elif trial.user_attrs.get("status") in RECORDED:
-                told.add(str(trial.user_attrs["run_id"]))
+                mirrored.add(str(trial.user_attrs["run_id"]))
         for run_id, run in self.runs.items():
-            if run_id in ledger.records and run_id not in told:
-                self.mirror(answer_from(run, ledger.records[run_id]))
-
-    def _mirrored(self, answer: Answer) -> FrozenTrial:
-        values = _values(answer)
-        attributes = {**_attributes(answer.run), "status": answer.status}
-        if answer.reason:
-            attributes["reason"] = answer.reason
-        return create_trial(
-            state=TrialState.COMPLETE if values else TrialState.FAIL,
-            values=values,
-            params={"cell": self.cells[answer.run.id]},
-            distributions={"cell": self._distribution()},
-            user_attrs=attributes,
-            intermediate_values=dict(answer.epochs),
-        )
+            if run_id in ledger.records and run_id not in mirrored:
+                self.mirror(answer_of_record(run, ledger.records[run_id]))
 
 
-def _attributes(run: Run) -> dict[str, Any]:
-    stream = {} if run.stream is None else {"stream": run.stream}
-    return {"variant": run.variant, "seed": run.seed, "run_id": run.id, **stream}
-
-
-def _open(root: Path, name: str, sampler: CellSampler) -> optuna.Study:
+def _open(root: Path, name: str, sampler: CellSampler) -> tuple[JournalStorage, optuna.Study]:
     """The study on its journal, whose tail is repaired first; a journal that cannot be read is put aside."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path = root / JOURNAL
@@ -194,7 +185,7 @@ def _open(root: Path, name: str, sampler: CellSampler) -> optuna.Study:
     for attempt in ("first", "second"):
         try:
             storage = JournalStorage(_Journal(path))
-            return optuna.create_study(
+            study = optuna.create_study(
                 storage=storage,
                 sampler=sampler,
                 pruner=optuna.pruners.NopPruner(),
@@ -202,6 +193,7 @@ def _open(root: Path, name: str, sampler: CellSampler) -> optuna.Study:
                 direction="maximize",
                 load_if_exists=True,
             )
+            return storage, study
         except (ValueError, KeyError, TypeError, AssertionError):
             if attempt == "second":
                 raise
@@ -229,34 +221,25 @@ def _put_aside(path: Path) -> None:
 
 
 def _sound(study: optuna.Study, ledger: Ledger) -> bool:
-    """Whether every trial names the run that its cell stands for, and says what that run's record says.
+    """Whether every trial names the run that its cell stands for, and agrees with that run's record.
 
-    A line that is lost from a journal would else give results to other cells, silently.
+    Otherwise a line that is lost from a journal would give results to other cells, silently.
     """
     cells = json.loads(study.user_attrs.get(CELLS, "[]"))
     for trial in study.get_trials(deepcopy=False):
         cell, run_id = trial.params.get("cell"), trial.user_attrs.get("run_id")
-        told = trial.user_attrs.get("status") in RECORDED and trial.state != TrialState.RUNNING
-        if not told and (cell is None or run_id is None):
+        recorded = trial.user_attrs.get("status") in RECORDED and trial.state != TrialState.RUNNING
+        if not recorded and (cell is None or run_id is None):
             continue  # its coordinator died between asking and saying which
         if not isinstance(cell, int) or not 0 <= cell < len(cells) or cells[cell] != run_id:
             return False
         record = ledger.records.get(run_id)
-        if told and record is not None:
+        if recorded and record is not None:
+            # A record holds the seed that it was trained with, and not the one that a placebo pairs with.
             run = Run(id=record.run_id, variant=record.config["variant"], seed=record.config["seed"])
-            answer = answer_from(run, record)
-            says = {"variant": run.variant, "status": answer.status}
-            if any(trial.user_attrs.get(key) != value for key, value in says.items()):
-                return False
-            if trial.user_attrs.get("stream", trial.user_attrs.get("seed")) != run.seed:  # what it was trained with
-                return False
-            if trial.values != _values(answer) or trial.intermediate_values != dict(answer.epochs):
+            if not agrees(trial, answer_of_record(run, record)):
                 return False
     return True
-
-
-def _values(answer: Answer) -> list[float] | None:
-    return [answer.value] if answer.status == "finished" and answer.value is not None else None
 
 
 def _cells(study: optuna.Study, runs: Sequence[Run]) -> Mapping[str, int]:

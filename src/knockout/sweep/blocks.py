@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knockout.job import RECORDED
-from knockout.ledger import Ledger, planned_design
+from knockout.ledger import Ledger
 from knockout.study import Run, Study
-from knockout.sweep.work import Answer
+from knockout.sweep.answer import Answer
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -47,12 +47,12 @@ class Blocks:
     def decided(self) -> bool:
         return self.stop is not None and self.stop.decided
 
-    def told(self, answer: Answer) -> str:
-        """Take in how a run ended; a line to print where no further seed is begun for it."""
+    def ended(self, answer: Answer) -> str:
+        """Take in how a run ended; returns a line to print where no later seed may start because of it, else ""."""
         if answer.status in RECORDED:
             self.open[self.number[answer.run.seed]].discard(answer.run.id)
         elif answer.status != "stopped" and self._lost(answer.run):
-            return f"nothing is decided past a run without a result: no seed after {answer.run.seed} is begun"
+            return f"a run without a result holds the decision up: no seed after {answer.run.seed} is begun"
         return ""
 
     def _lost(self, run: Run) -> bool:
@@ -62,7 +62,7 @@ class Blocks:
         return self.gap < before
 
     def look(self) -> str:
-        """Decide anew if a block was completed since, from all records; a line to print once all is decided."""
+        """Decide again where a block was completed since; returns a line to print once all is decided, else ""."""
         done = next((i for i, ids in enumerate(self.open) if ids), len(self.open))
         if done == self.complete:
             return ""
@@ -82,23 +82,3 @@ class Blocks:
     def counts(self, run: Run, ledger: Ledger) -> bool:
         """Whether this run is one of those that the study is made of: it was run, or has to be."""
         return run.id in ledger.records or not self.decided or self.wanted(run)
-
-
-def blocks_of(
-    study: Study,
-    root: Path,
-    runs: Sequence[Run],
-    ledger: Ledger,
-    todo: Iterable[Run],
-    *,
-    only: Sequence[str],
-    data_id: str,
-    summary: Mapping[str, Any],
-) -> Blocks | None:
-    """How far a study with `seeds = "anytime"` is; `None` for all others, and where some variants only are trained."""
-    if study.anytime is None or only:
-        return None
-    planned = planned_design(root, study, data_id=data_id, data_summary=summary)
-    tried = {run.id for run in todo}
-    lost = [run for run in ledger.missing(runs) if run.id not in tried]
-    return Blocks(study, root, runs=runs, design=planned, ledger=ledger, lost=lost)

@@ -57,12 +57,13 @@ def build_app(
         direction="maximize",
     )
     # `set_metric_names` does the same, and warns that it is experimental.
-    storage.set_study_system_attr(study._study_id, "study:metric_names", [METRIC])
+    study_id = storage.get_study_id_from_name(name)
+    storage.set_study_system_attr(study_id, "study:metric_names", [METRIC])
     for key, value in attributes.items():
         study.set_user_attr(key, value)
     study.add_trials(trials)
     optuna_dashboard.save_note(study, note)
-    storage.set_study_system_attr(study._study_id, "dashboard:note_ver", version)
+    storage.set_study_system_attr(study_id, "dashboard:note_ver", version)
     app: WSGIApplication = optuna_dashboard.wsgi(storage)
     return app
 
@@ -138,7 +139,7 @@ class Watched:
         return shown
 
     def _build(self, *, trouble: str) -> "WSGIApplication":
-        text, version = self.note.told
+        text, version = self.note.written
         if trouble:
             text, version = f"**What is shown here is not up to date.** {markdown(trouble)}\n\n{text}", version + 1
         shown = self.shown
@@ -157,9 +158,9 @@ class _Shown:
 
 
 def _records(design: Mapping[str, Any], state: State) -> object:
-    found = [(i, r.outcome["ended"]) for i, r in state.ledger.records.items()]
+    results = [(i, r.outcome["ended"]) for i, r in state.ledger.records.items()]
     tried = [(i, len(a)) for i, a in state.ledger.attempts.items()]
-    return sorted(found), sorted(tried), state.ledger.damaged, design
+    return sorted(results), sorted(tried), state.ledger.damaged, design
 
 
 class _Note:
@@ -167,7 +168,7 @@ class _Note:
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self.root, self.clock = root, clock
-        self.told = ("", 0)
+        self.written = ("", 0)
         """the text and its version, which grows by 2: the one between says that the text is outdated"""
         self.records: object = None
         self.not_before = -math.inf
@@ -189,7 +190,7 @@ class _Note:
             text = f"These records cannot be judged: {markdown(error)}"
         ended = self.clock()
         self.not_before = ended + (ended - began) * (1 / NOTE_SHARE - 1)
-        self.told, self.records = (text, self.told[1] + 2), records
+        self.written, self.records = (text, self.written[1] + 2), records
 
 
 def guarded(app: "WSGIApplication", *, port: int) -> "WSGIApplication":

@@ -4,17 +4,16 @@ import contextlib
 import importlib
 import io
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import psutil
-from joblib.externals.loky.backend import get_context
-from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
 from knockout.job import DataRef, Job, Stopped
 from knockout.study import Study
-from knockout.sweep.execute import worker_environment
+from knockout.sweep.execute import Broken, Executor, LocalExecutor
+from knockout.sweep.owner import Coordinator
 
 WARM_STEPS = 2
 MOST_STEPS = 25
@@ -22,7 +21,7 @@ TOTAL_SECONDS = 8.0
 """Over all variants, without the start of the worker."""
 
 EVALUATION_SHARE = 1 / 3
-"""A text in evaluation against one in training: the forward pass alone."""
+"""The time of a text in evaluation over that of one in training: the forward pass alone."""
 
 FILES, BLOCK_BYTES, BYTES_PER_STEP, BYTES_PER_PREDICTION = 7, 4096, 26, 9.4
 """Of a record on disk; measured on the 110 records of ablations/quick.toml."""
@@ -56,10 +55,8 @@ class Estimate:
 
 def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], device: str) -> Estimate:
     """Train a few steps of every variant, keep nothing, and extrapolate."""
-    seed = study.seeds[0]
     share = TOTAL_SECONDS / len(study.factors)
-    variables = worker_environment(study.run.threads)
-    executor = ProcessPoolExecutor(max_workers=1, context=get_context("loky"), env=variables)
+    executor = LocalExecutor(_measure, workers=1, threads=study.run.threads)
     paces: dict[str, Pace] = {}
     peak = 0
     began = time.perf_counter()
@@ -67,17 +64,27 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
     first = next(iter(study.factors))
     try:
         for name in (first, *study.factors):  # the first call of a worker loads what later ones find there
-            about = (study.trainer.path, name, study.factors[name], study.recipe, seed, data, device)
-            try:
-                paces[name], used = executor.submit(_measure, (*about, study.run.threads, share)).result()
-            except BrokenProcessPool:
+            sample = _Sample(
+                trainer=study.trainer.path,
+                variant=name,
+                factors=study.factors[name],
+                recipe=study.recipe,
+                seed=study.seeds[0],
+                data=data,
+                device=device,
+                threads=study.run.threads,
+                seconds=share,
+            )
+            measured = _result(executor, sample)
+            if measured is None:
                 paces[name] = Pace(trouble="its worker died")
                 break
+            paces[name], used = measured
             peak = max(peak, used)
             if not start:
                 start = time.perf_counter() - began
     finally:
-        executor.shutdown(wait=True, kill_workers=True)
+        executor.close()
     extra = _evaluation(study, summary)
     training = sum(p.steps * p.seconds_per_step for p in paces.values()) * (1 + extra)
     before = sum(p.seconds_before for p in paces.values())
@@ -108,8 +115,30 @@ def _evaluation(study: Study, summary: Mapping[str, Any]) -> float:
     return float(EVALUATION_SHARE * read / (epochs * counts["train"]))
 
 
-def _measure(arguments: Sequence[Any]) -> tuple[Pace, int]:
-    trainer, variant, factors, recipe, seed, data, device, threads, share = arguments
+@dataclass(frozen=True, kw_only=True)
+class _Sample:
+    """A run that is trained for a few steps, and for at most so many seconds after the first."""
+
+    trainer: str
+    variant: str
+    factors: Any
+    recipe: Any
+    seed: int
+    data: DataRef | None
+    device: str
+    threads: int
+    seconds: float
+
+
+def _result(executor: Executor[_Sample, tuple[Pace, int]], sample: _Sample) -> tuple[Pace, int] | None:
+    """The pace, and the bytes of memory of the worker; `None` where the worker died."""
+    executor.submit(sample)
+    while True:
+        for ended in executor.wait(1.0):
+            return None if isinstance(ended, Broken) else ended[1]
+
+
+def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
     entered = time.perf_counter()
     marks: list[float] = []
     total = 0
@@ -118,20 +147,22 @@ def _measure(arguments: Sequence[Any]) -> tuple[Pace, int]:
         nonlocal total
         total = steps
         marks.append(time.perf_counter())
-        if len(marks) > WARM_STEPS and (len(marks) > MOST_STEPS or marks[-1] - marks[0] > share):
+        enough = len(marks) > MOST_STEPS or marks[-1] - marks[0] > sample.seconds
+        if (enough and len(marks) > WARM_STEPS) or not coordinator.alive():
             raise Stopped
 
     job = Job(
-        variant=variant, factors=factors, recipe=recipe, seeds=(seed,), run_ids=("estimate",), data=data,
-        device=device, threads=threads, progress=progress, log=lambda _line: None,
+        variant=sample.variant, factors=sample.factors, recipe=sample.recipe, seeds=(sample.seed,),
+        run_ids=("estimate",), data=sample.data, device=sample.device, threads=sample.threads, progress=progress,
+        log=lambda _line: None,
     )  # fmt: skip
-    module, function = trainer.split(":")
+    module, function = sample.trainer.split(":")
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             getattr(importlib.import_module(module), function)(job)
     except Stopped:
         pass
-    except BaseException as error:  # what a run of this variant would end in
+    except BaseException as error:  # how a run of this variant would end
         return Pace(steps=total, trouble=f"{type(error).__name__}: {error}"[:200]), 0
     used = int(psutil.Process().memory_info().rss)
     if len(marks) < 2:

@@ -1,4 +1,4 @@
-"""Who may work in a study's folder: one coordinator, and one worker for each run.
+"""Locks of a study's folder: one coordinator at a time, and one worker at a time for each run.
 
 Both hold locks of the operating system, which are free a moment after their holder dies, however it dies. A coordinator
 also says who it is, with a heartbeat, for file systems on which such a lock is not seen from another machine.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import filelock
 import psutil
@@ -34,7 +34,7 @@ class HeldError(UserError):
 
 @dataclass(frozen=True, kw_only=True)
 class Owner:
-    """A coordinator: its process, told apart from a later one of the same number by its start time."""
+    """A coordinator: its process, distinguished from a later one of the same number by its start time."""
 
     host: str
     pid: int
@@ -66,52 +66,52 @@ def hold(root: Path, *, take_over: bool) -> Iterator[Owner]:
     than five minutes and `take_over` is not asked for.
     """
     lock = filelock.FileLock(root / "coordinator.lock")
-    told = root / "coordinator.json"
+    path = root / "coordinator.json"
     try:
         lock.acquire(blocking=False)
     except filelock.Timeout:
-        owner, _ = _read_owner(told)
+        owner, _ = _read_owner(path)
         who = f"process {owner.pid} on {owner.host}" if owner else "another process"
         raise HeldError(f"{root} is held by {who}, which is running this study; wait for it or stop it") from None
     try:
-        owner, age = _read_owner(told)
+        owner, age = _read_owner(path)
         me = this_process()
         if owner is not None and owner.host != me.host and age < STALE_SECONDS and not take_over:
             raise HeldError(
                 f"{root} is held by process {owner.pid} on {owner.host}, which was alive {age:.0f} s ago; "
                 "if it is not, --take-over"
             )
-        replace_json(told, asdict(me))
+        replace_json(path, asdict(me))
         stop = threading.Event()
-        beat = threading.Thread(target=_beat, args=(told, stop), daemon=True)
+        beat = threading.Thread(target=_beat, args=(path, stop), daemon=True)
         beat.start()
         try:
             yield me
         finally:
             stop.set()
             beat.join()
-            told.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
     finally:
         lock.release()
 
 
-def _beat(told: Path, stop: threading.Event) -> None:
+def _beat(path: Path, stop: threading.Event) -> None:
     while not stop.wait(HEARTBEAT_SECONDS):
         with contextlib.suppress(OSError):
-            os.utime(told)
+            os.utime(path)
 
 
-def _read_owner(told: Path) -> tuple[Owner | None, float]:
+def _read_owner(path: Path) -> tuple[Owner | None, float]:
     """The coordinator that is named, and the seconds since its last heartbeat."""
     try:
-        value = json.loads(told.read_text(encoding="utf-8"))
-        return Owner(**value), max(0.0, time.time() - told.stat().st_mtime)
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return Owner(**value), max(0.0, time.time() - path.stat().st_mtime)
     except (OSError, ValueError, TypeError):
         return None, 0.0
 
 
 def coordinator(root: Path) -> Owner | None:
-    """The coordinator of a folder, if one is at work: alive on this host, or with a young heartbeat on another."""
+    """The coordinator of a folder, if one is at work: alive on this host, or with a recent heartbeat on another."""
     owner, age = _read_owner(root / "coordinator.json")
     if owner is None:
         return None
@@ -119,27 +119,31 @@ def coordinator(root: Path) -> Owner | None:
     return owner if (owner.alive() if here else age < STALE_SECONDS) else None
 
 
-class Parent:
-    """What a worker knows of its coordinator: whether to go on training."""
+class Coordinator(Protocol):
+    """A worker's view of the coordinator that it works for. An executor hands it to the worker with each task."""
 
-    def __init__(self, root: Path, owner: Owner) -> None:
+    def alive(self) -> bool:
+        """Whether it lives, as far as can be seen from the worker's process."""
+        ...
+
+
+class Supervision:
+    """Whether a worker should go on training: while its coordinator lives, or a new one takes its place in time."""
+
+    def __init__(self, root: Path, coordinator: Coordinator) -> None:
         self.root = root
-        self.owner = owner
+        self.coordinator = coordinator
         self.orphaned_at: float | None = None
 
-    def gone(self) -> bool:
+    def over(self) -> bool:
         """Whether the coordinator died and no new one has taken the folder within `ADOPTION_SECONDS`."""
-        if os.getppid() == self.owner.pid:
+        if self.coordinator.alive():
             return False
         now = time.monotonic()
         if self.orphaned_at is None:
             self.orphaned_at = now
-        heir = coordinator(self.root)
-        return heir is None and now - self.orphaned_at > ADOPTION_SECONDS
-
-    @property
-    def orphan(self) -> bool:
-        return os.getppid() != self.owner.pid
+        successor = coordinator(self.root)
+        return successor is None and now - self.orphaned_at > ADOPTION_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,8 +203,8 @@ def clear_locks(root: Path) -> None:
 def running_ids(root: Path) -> list[str]:
     """The ids of all runs that are being trained now."""
     folder = root / "running"
-    found = sorted(p.stem for p in folder.glob("*.lock")) if folder.is_dir() else []
-    return [run_id for run_id in found if run_held(root, run_id)]
+    locked = sorted(p.stem for p in folder.glob("*.lock")) if folder.is_dir() else []
+    return [run_id for run_id in locked if run_held(root, run_id)]
 
 
 def write_progress(root: Path, run_id: str, progress: Progress) -> None:

@@ -10,12 +10,12 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from knockout.study import Run
+from knockout.sweep.answer import Answer
 from knockout.sweep.owner import Progress
-from knockout.sweep.work import Answer
 
 
 def describe(seconds: float) -> str:
-    """A duration as a person says it."""
+    """A duration in words, rounded: seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -24,7 +24,7 @@ def describe(seconds: float) -> str:
 
 
 class Watch:
-    """Counts and times: what both displays say of the whole."""
+    """Counts and times of the whole study, for both displays."""
 
     def __init__(self) -> None:
         self.total = self.done = self.workers = self.ended_here = 0
@@ -41,7 +41,7 @@ class Watch:
             self.ended_here += 1
 
     def time_left(self) -> str:
-        """From the pace so far, parts of runs in flight counted in."""
+        """The time left in words, from the pace so far, with parts of runs in flight counted; "" once all is done."""
         if self.done >= self.total:
             return ""
         pace = self.ended_here + self.share_running
@@ -118,9 +118,9 @@ class LiveDisplay:
         self.watch.share_running = _share(progress)
         self.bar.update(self.task, completed=self.watch.done, left=self.watch.time_left())
         lines = []
-        for run, told in progress.items():
+        for run, now in progress.items():
             name = f"  {run.variant} seed {run.seed}"
-            state = "starting" if told is None else f"step {told.step}/{told.steps}  loss {told.loss:.3f}"
+            state = "starting" if now is None else f"step {now.step}/{now.steps}  loss {now.loss:.3f}"
             lines.append(Text(f"{name:<40}{state}", style="dim"))
         self.live.update(Group(self.bar, *lines))
 
@@ -130,4 +130,4 @@ class LiveDisplay:
 
 
 def _share(progress: Mapping[Run, Progress | None]) -> float:
-    return sum(told.step / told.steps for told in progress.values() if told is not None)
+    return sum(now.step / now.steps for now in progress.values() if now is not None)

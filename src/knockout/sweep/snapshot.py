@@ -1,13 +1,12 @@
-"""Trials for the dashboard: what every try of every run came to, as the ledger says.
+"""Trials for the dashboard: how every try of every run ended, as the ledger says.
 
 An open page fetches only what comes after its first unfinished trial, and believes the rest for ever. So trials are
 numbered by try: the first try of every planned run in the design's order, then whatever comes, always at the end. A
 trial that has failed or finished keeps its number and what it says; a run that is tried again is a new trial.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from knockout.ledger import Ledger, planned_runs, read_ledger
 from knockout.record import Record
 from knockout.strict import printable
 from knockout.study import Run
+from knockout.sweep.answer import accuracy, answer_of_record, learning_curve
+from knockout.sweep.optuna_mirror import trial_of
 from knockout.sweep.owner import Progress, read_progress, run_held
 
 MAX_POINTS = 100
@@ -87,18 +88,16 @@ class Epochs:
     """The validation accuracy after each epoch of a record, read once: records do not change."""
 
     def __init__(self) -> None:
-        self._read: dict[Path, dict[int, float]] = {}
+        self._read: dict[tuple[str, str], dict[int, float]] = {}
 
     def __call__(self, record: Record) -> dict[int, float]:
         """epoch -> validation accuracy (0 to 1; NaN where nothing was counted), thinned to `MAX_POINTS`."""
-        if record.folder not in self._read:
-            try:
-                rows = record.table("epochs").to_pylist()
-            except FileNotFoundError:
-                rows = []
-            told = [(int(r["epoch"]), _share(r)) for r in rows]
-            self._read[record.folder] = dict(thinned(told, MAX_POINTS))
-        return self._read[record.folder]
+        # A folder may hold many records (a packed file), and a run may have several (one for each try).
+        key = (record.run_id, str(record.outcome["ended"]))
+        if key not in self._read:
+            curve = [(epoch, round(share, DIGITS)) for epoch, share in learning_curve(record)]
+            self._read[key] = dict(thinned(curve, MAX_POINTS))
+        return self._read[key]
 
 
 def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, float]]:
@@ -109,7 +108,7 @@ def thinned(points: Sequence[tuple[int, float]], most: int) -> list[tuple[int, f
 
 
 def as_text(value: object) -> str:
-    """A name or a reason as every view shows it: as it is.
+    """A name or a reason in a form that every view shows unchanged.
 
     Plotly takes tags in a label for markup, but not with a space of no width in them; a spreadsheet takes what the
     dashboard's CSV begins with = + - @ for a formula, but not behind a '.
@@ -128,75 +127,67 @@ def _trial(
     space: Mapping[str, BaseDistribution],
     epochs: Epochs,
 ) -> FrozenTrial:
-    """What became of the n-th try of a run. The state FAIL is every status but finished; the status says which."""
+    """The n-th try of a run. The state FAIL is every status but finished; the attribute `status` says which."""
     attempts = state.ledger.attempts.get(run.id, ())
     record = attempts[n] if n < len(attempts) else state.ledger.records.get(run.id) if is_last else None
-    told: dict[str, Any] = {}
-    value: float | None = None
-    began, ended = datetime.max, None
-    if record is not None:
-        told = _facts(record)
-        value = _value(record.outcome["metrics"])
-        ended = _local(str(record.outcome["ended"]))
-        kind = TrialState.COMPLETE if record.status == "finished" and value is not None else TrialState.FAIL
-    elif not is_last:
-        kind, told = TrialState.FAIL, {"status": "removed", "reason": "what it left is not in the folder any more"}
-    elif run.id not in state.runs:
-        kind, told = TrialState.FAIL, {"status": "removed", "reason": "it is not of this study any more"}
-    elif run.id in state.running:
-        kind, told = TrialState.RUNNING, {"status": "running", **_progress(state.running[run.id])}
-    else:
-        kind, told = TrialState.WAITING, {"status": "missing"}
-    before = [s for s in state.starts.get(run.id, ()) if s <= (ended or datetime.max)]
+    ended = None if record is None else _local(str(record.outcome["ended"]))
+    before = [start for start in state.starts.get(run.id, ()) if start <= (ended or datetime.max)]
     began = max(before, default=ended or datetime.now())
+    params = {"variant": as_text(run.variant), "seed": run.seed}
+    if record is not None:
+        answer = answer_of_record(run, record, curve=tuple(epochs(record).items()))
+        value = None if answer.value is None else round(answer.value, DIGITS)
+        return trial_of(
+            replace(answer, value=value, reason=as_text(answer.reason)),
+            number=number,
+            params=params,
+            distributions=space,
+            attributes={**_facts(record), "run_id": run.id},
+            started=began,
+            ended=ended,
+        )
+    says: dict[str, Any]
+    if not is_last:
+        kind, says = TrialState.FAIL, {"status": "removed", "reason": "its record is not in the folder any more"}
+    elif run.id not in state.runs:
+        kind, says = TrialState.FAIL, {"status": "removed", "reason": "the study does not plan it any more"}
+    elif run.id in state.running:
+        kind, says = TrialState.RUNNING, {"status": "running", **_progress(state.running[run.id])}
+    else:
+        kind, says = TrialState.WAITING, {"status": "missing"}
     return FrozenTrial(
         number=number,
         trial_id=number,
         state=kind,
-        value=value if kind == TrialState.COMPLETE else None,
+        value=None,
         datetime_start=None if kind == TrialState.WAITING else began,
-        datetime_complete=(ended or began) if kind.is_finished() else None,
-        params={"variant": as_text(run.variant), "seed": run.seed},
+        datetime_complete=began if kind.is_finished() else None,
+        params=params,
         distributions=dict(space),
-        user_attrs={**told, "run_id": run.id},
+        user_attrs={**says, "run_id": run.id},
         system_attrs={},
-        intermediate_values={} if record is None else epochs(record),
+        intermediate_values={},
     )
 
 
 def _facts(record: Record) -> dict[str, Any]:
-    """Status, reason, metrics (accuracy 0 to 1, loss in nats) and seconds, as summary.csv and costs.csv name them."""
-    outcome = record.outcome
-    told: dict[str, Any] = {"status": record.status}
-    if outcome["reason"]:
-        told["reason"] = as_text(outcome["reason"])
+    """Metrics (accuracy 0 to 1, loss in nats) and seconds, as summary.csv and costs.csv name them."""
+    facts: dict[str, Any] = {}
     for split in ("validation", "test"):
-        if split in outcome["metrics"]:
-            metrics = outcome["metrics"][split]
-            told[f"{split}_accuracy"] = _share(metrics)
+        if split in record.outcome["metrics"]:
+            metrics = record.outcome["metrics"][split]
+            facts[f"{split}_accuracy"] = round(accuracy(metrics), DIGITS)
             if "loss" in metrics:
-                told[f"{split}_loss"] = round(float(metrics["loss"]), DIGITS)
-    if "train_seconds" in outcome["costs"]:
-        told["train_seconds"] = round(float(outcome["costs"]["train_seconds"]), 1)
-    return told
+                facts[f"{split}_loss"] = round(float(metrics["loss"]), DIGITS)
+    if "train_seconds" in record.outcome["costs"]:
+        facts["train_seconds"] = round(float(record.outcome["costs"]["train_seconds"]), 1)
+    return facts
 
 
 def _progress(progress: Progress | None) -> dict[str, Any]:
     if progress is None:
         return {}
     return {"step": progress.step, "steps": progress.steps, "loss": round(progress.loss, DIGITS)}
-
-
-def _value(metrics: Mapping[str, Mapping[str, float | int]]) -> float | None:
-    """Validation accuracy, 0 to 1; test accuracy of a run that has no validation; `None` where neither is a number."""
-    told = metrics.get("validation") or metrics.get("test")
-    value = _share(told) if told else math.nan
-    return value if math.isfinite(value) else None
-
-
-def _share(counts: Mapping[str, Any]) -> float:
-    """0 to 1; NaN where nothing was counted."""
-    return round(counts["correct"] / counts["count"], DIGITS) if counts["count"] else math.nan
 
 
 def _held(root: Path, run_id: str) -> bool:
@@ -208,13 +199,13 @@ def _held(root: Path, run_id: str) -> bool:
 
 def _starts(path: Path) -> dict[str, list[datetime]]:
     """run id -> when its training was started, from the log that the workers keep."""
-    found: dict[str, list[datetime]] = {}
+    starts: dict[str, list[datetime]] = {}
     if path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():
             fields = line.split("\t")
             if len(fields) > 1:
-                found.setdefault(fields[1], []).append(_local(fields[0]))
-    return found
+                starts.setdefault(fields[1], []).append(_local(fields[0]))
+    return starts
 
 
 def _local(text: str) -> datetime:

@@ -1,4 +1,4 @@
-"""What a worker process does: one run, from its lock to its record."""
+"""What a worker does with a task: train its runs, each from its lock to its record. The same for every executor."""
 
 import contextlib
 import importlib
@@ -6,154 +6,136 @@ import importlib.metadata
 import io
 import os
 import platform
-import signal
 import socket
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from knockout.job import Curve, DataRef, Job, Outcome, Status, Stopped, TimedOut
-from knockout.record import Record, read_record, write_record
+from knockout.record import read_record, write_record
 from knockout.study import Run
-from knockout.sweep.owner import Owner, Parent, Progress, append_line, hold_run, now, write_progress
+from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
+from knockout.sweep.owner import Coordinator, Progress, Supervision, append_line, hold_run, now, write_progress
 
 PROGRESS_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One run, with all that a worker needs to know of its study."""
+    """Runs of one variant that are trained together, with all that a worker needs to know of their study."""
 
     root: Path
-    run: Run
-    config: Mapping[str, Any]
+    runs: tuple[Run, ...]
+    """one, unless the trainer trains several seeds at once"""
+    configs: Mapping[str, Mapping[str, Any]]
+    """run id -> what its record says was run"""
+    trainer: str
     factors: Any
     recipe: Any
     data: DataRef | None
     device: str
     threads: int
     workers: int  # that share the machine
-    timeout_seconds: float
-    owner: Owner
+    timeout_seconds: float  # of one run; 0 for none
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """How a run ended, as far as the coordinator needs it; the rest is in the record."""
+def work(task: Task, coordinator: Coordinator) -> tuple[Answer, ...]:
+    """Train the runs of a task and write their records; one answer for each run, in the order of the task.
 
-    run: Run
-    status: Status | Literal["held", "stopped"]
-    reason: str = ""
-    value: float | None = None  # validation accuracy
-    epochs: tuple[tuple[int, float], ...] = field(default=())  # (epoch, validation accuracy)
-    seconds: float = 0.0
-
-
-def start_worker(owner: Owner, root: Path) -> None:
-    """What a worker process does first: leave Ctrl-C to the coordinator, and end when that has died.
-
-    A run in progress decides for itself (`Parent.gone`); this thread ends a worker that only waits for work.
+    Never raises for what the trainer does.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = Parent(root, owner)
-
-    def watch() -> None:
-        while True:
-            time.sleep(0.5)
-            if parent.orphan and not _busy.is_set():
-                os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-_busy = threading.Event()
-
-
-def work(task: Task) -> Answer:
-    """Train one run and write its record; never raises for what the trainer does."""
-    _busy.set()
-    try:
-        answer = _work(task)
-    finally:
-        _busy.clear()
-    if os.getppid() != task.owner.pid:  # nobody waits for this answer, and the record is written
-        os._exit(0)
-    return answer
+    answers: dict[str, Answer] = {}
+    with contextlib.ExitStack() as locks:
+        mine: list[Run] = []
+        for run in task.runs:
+            if not locks.enter_context(hold_run(task.root, run.id)):
+                answers[run.id] = Answer(run=run, status="held")
+                continue
+            # A record wins over everything; an orphan may have written it a moment ago.
+            done = read_record(task.root, task.configs[run.id])
+            if done is None:
+                mine.append(run)
+            else:
+                answers[run.id] = answer_of_record(run, done)
+        for run in mine:
+            fields = [now(), run.id, run.variant, run.seed, socket.gethostname(), os.getpid()]
+            append_line(task.root / "starts.log", fields)
+        if mine:
+            answers |= {answer.run.id: answer for answer in _train(task, mine, coordinator)}
+    return tuple(answers[run.id] for run in task.runs)
 
 
-def _work(task: Task) -> Answer:
-    with hold_run(task.root, task.run.id) as held:
-        if not held:
-            return Answer(run=task.run, status="held")
-        done = read_record(task.root, task.config)
-        if done is not None:  # a record wins over everything; an orphan may have written it a moment ago
-            return answer_from(task.run, done)
-        fields = [now(), task.run.id, task.run.variant, task.run.seed, socket.gethostname(), os.getpid()]
-        append_line(task.root / "starts.log", fields)
-        return _train(task)
-
-
-def _train(task: Task) -> Answer:
+def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[Answer]:
+    """Train these runs in one call of the trainer. Where that fails for several runs, train each alone."""
     log = io.StringIO()
     started = time.monotonic()
     written = -PROGRESS_SECONDS
-    parent = Parent(task.root, task.owner)
+    supervision = Supervision(task.root, coordinator)
 
     def progress(step: int, steps: int, loss: float) -> None:
         nonlocal written
-        if parent.gone():
+        if supervision.over():
             raise Stopped
         elapsed = time.monotonic() - started
-        if task.timeout_seconds and elapsed > task.timeout_seconds:
+        if task.timeout_seconds and elapsed > task.timeout_seconds * len(runs):
             raise TimedOut(f"stopped after {elapsed:.0f} s at step {step} of {steps}")
         if elapsed - written >= PROGRESS_SECONDS:
             written = elapsed
-            write_progress(task.root, task.run.id, Progress(step=step, steps=steps, loss=loss))
+            for run in runs:
+                write_progress(task.root, run.id, Progress(step=step, steps=steps, loss=loss))
 
     job = Job(
-        variant=task.run.variant,
+        variant=runs[0].variant,
         factors=task.factors,
         recipe=task.recipe,
-        seeds=(task.run.training_seed,),
-        run_ids=(task.run.id,),
+        seeds=tuple(run.training_seed for run in runs),
+        run_ids=tuple(run.id for run in runs),
         data=task.data,
         device=task.device,
         threads=task.threads,
         progress=progress,
         log=lambda line: print(f"{now()} {line}", file=log),
     )
-    stream = "" if task.run.stream is None else f" (trained with {task.run.stream})"
-    job.log(f"{task.run.variant} seed {task.run.seed}{stream} on {task.device}, {task.threads} thread(s)")
-    module, function = str(task.config["trainer"]).split(":")
+    for run in runs:
+        stream = "" if run.stream is None else f" (trained with {run.stream})"
+        job.log(f"{run.variant} seed {run.seed}{stream} on {task.device}, {task.threads} thread(s)")
+    module, function = task.trainer.split(":")
+    outcomes: list[Outcome]
     try:
         # What a trainer prints belongs into its log, not between the lines of the display.
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-            (outcome,) = getattr(importlib.import_module(module), function)(job)
+            outcomes = list(getattr(importlib.import_module(module), function)(job))
+        if len(outcomes) != len(runs):
+            raise ValueError(f"the trainer returned {len(outcomes)} outcomes for {len(runs)} runs")
     except Stopped:
-        return Answer(run=task.run, status="stopped")
+        return [Answer(run=run, status="stopped") for run in runs]
     except BaseException as error:  # sys.exit and KeyboardInterrupt inside a trainer are crashes of it too
+        if len(runs) > 1:  # whose fault it was shows when each runs alone
+            return [answer for run in runs for answer in _train(task, [run], coordinator)]
         log.write(traceback.format_exc())
-        outcome = failure(task.run, _status_of(error), _last_line(error))
-    job.log(outcome.status + (f": {outcome.reason}" if outcome.reason else ""))
-    write_record(
-        task.root,
-        config=task.config,
-        outcome=outcome,
-        environment=environment(task),
-        ended=now(),
-        log=log.getvalue(),
-    )
-    return _answer(task.run, outcome)
+        outcomes = [failure(runs[0], _status_of(error), _last_line(error))]
+    answers = []
+    for run, outcome in zip(runs, outcomes, strict=True):
+        job.log(outcome.status + (f": {outcome.reason}" if outcome.reason else ""))
+        write_record(
+            task.root,
+            config=task.configs[run.id],
+            outcome=outcome,
+            environment=environment(task),
+            ended=now(),
+            log=log.getvalue(),
+        )
+        answers.append(answer_of_outcome(run, outcome))
+    return answers
 
 
 def failure(run: Run, status: Status, reason: str) -> Outcome:
-    """The outcome of a run that came to no result."""
+    """The outcome of a run without a result."""
     empty = Curve(loss=[], learning_rate=[], grad_norm=[])
     return Outcome(run_id=run.id, status=status, reason=reason, metrics={}, curve=empty)
 
@@ -176,7 +158,7 @@ def environment(task: Task) -> dict[str, str | int]:
 
 
 def torch_version() -> str:
-    """The installed torch, found without importing it."""
+    """The version of the installed torch, read without importing it; empty where there is none."""
     return _version("torch")
 
 
@@ -187,39 +169,6 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def answer_from(run: Run, record: Record) -> Answer:
-    """The answer that the worker of an existing record gave, or would have given."""
-    epochs: tuple[tuple[int, float], ...] = ()
-    with contextlib.suppress(FileNotFoundError):
-        rows = record.table("epochs").to_pylist()
-        epochs = tuple((row["epoch"], row["correct"] / row["count"]) for row in rows)
-    costs = record.outcome["costs"]
-    return Answer(
-        run=run,
-        status=record.outcome["status"],
-        reason=record.outcome["reason"],
-        value=_accuracy(record.outcome["metrics"]),
-        epochs=epochs,
-        seconds=costs.get("train_seconds", 0.0) + costs.get("eval_seconds", 0.0),
-    )
-
-
-def _answer(run: Run, outcome: Outcome) -> Answer:
-    return Answer(
-        run=run,
-        status=outcome.status,
-        reason=outcome.reason,
-        value=_accuracy(outcome.metrics),
-        epochs=tuple((e.epoch, e.correct / e.count) for e in outcome.epochs),
-        seconds=outcome.costs.get("train_seconds", 0.0) + outcome.costs.get("eval_seconds", 0.0),
-    )
-
-
-def _accuracy(metrics: Mapping[str, Mapping[str, float | int]]) -> float | None:
-    told = metrics.get("validation") or metrics.get("test")
-    return told["correct"] / told["count"] if told else None
 
 
 def _status_of(error: BaseException) -> Status:

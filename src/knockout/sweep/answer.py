@@ -1,0 +1,75 @@
+"""How a run ended, as the coordinator and the mirrors in Optuna need it: of a trainer's outcome, or of a record."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from knockout.job import Outcome, Status
+from knockout.record import Record
+from knockout.study import Run
+
+LearningCurve = tuple[tuple[int, float], ...]
+"""(epoch, validation accuracy from 0 to 1; NaN where nothing was counted), in the order of the epochs"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """How a run ended, as far as the coordinator needs it; the rest is in the record."""
+
+    run: Run
+    status: Status | Literal["held", "stopped"]
+    """`held`: another process trains this run. `stopped`: it ended early and left no record."""
+    reason: str = ""
+    value: float | None = None
+    """see `objective`"""
+    epochs: LearningCurve = ()
+    seconds: float = 0.0
+    """of training and evaluation"""
+
+
+def objective(metrics: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """The one number that Optuna shows of a run: validation accuracy, 0 to 1; test accuracy without a validation split.
+
+    `metrics`: split -> metric -> value. `None` where there is neither, or nothing was counted.
+    """
+    counts = metrics.get("validation") or metrics.get("test")
+    value = accuracy(counts) if counts else math.nan
+    return value if math.isfinite(value) else None
+
+
+def accuracy(counts: Mapping[str, Any]) -> float:
+    """`correct` over `count`, 0 to 1; NaN where nothing was counted."""
+    return float(counts["correct"] / counts["count"]) if counts["count"] else math.nan
+
+
+def learning_curve(record: Record) -> LearningCurve:
+    """The validation accuracy after each epoch of a record; empty for a trainer that recorded none."""
+    if not record.has("epochs"):
+        return ()
+    return tuple((int(row["epoch"]), accuracy(row)) for row in record.table("epochs").to_pylist())
+
+
+def answer_of_record(run: Run, record: Record, *, curve: LearningCurve | None = None) -> Answer:
+    """The answer that the worker of an existing record gave, or would have given. `curve`: where it was read before."""
+    costs = record.outcome["costs"]
+    return Answer(
+        run=run,
+        status=record.outcome["status"],
+        reason=record.outcome["reason"],
+        value=objective(record.outcome["metrics"]),
+        epochs=learning_curve(record) if curve is None else curve,
+        seconds=costs.get("train_seconds", 0.0) + costs.get("eval_seconds", 0.0),
+    )
+
+
+def answer_of_outcome(run: Run, outcome: Outcome) -> Answer:
+    """The answer for what a trainer returned."""
+    return Answer(
+        run=run,
+        status=outcome.status,
+        reason=outcome.reason,
+        value=objective(outcome.metrics),
+        epochs=tuple((e.epoch, accuracy({"correct": e.correct, "count": e.count})) for e in outcome.epochs),
+        seconds=outcome.costs.get("train_seconds", 0.0) + outcome.costs.get("eval_seconds", 0.0),
+    )
