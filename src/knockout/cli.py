@@ -27,6 +27,7 @@ from knockout.errors import UserError
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
+    from knockout.design import Design
     from knockout.job import DataRef
     from knockout.study import Study
 
@@ -323,7 +324,7 @@ def _report_study(folder: Path) -> None:
 
     written = write_report(folder)
     late = history.exploratory(written.results)
-    print_verdicts(written.comparison, written.results.design["described"], late)
+    print_verdicts(written.comparison, written.results.design.described, late)
     for line in written.answer:
         out.print(escape(line))
     out.print()
@@ -337,11 +338,12 @@ def pack(
 ) -> None:
     """Put all records of a study into one small file, which `run` and `report` accept as records."""
     from knockout.analysis.publish import pack_study
-    from knockout.ledger import read_design
+    from knockout.design import read_design
 
     path = output or folder / "records.parquet"
     count, size = pack_study(folder, path)
-    planned = len((read_design(folder) or {"runs": []})["runs"])
+    design = read_design(folder)
+    planned = len(design.runs) if design else 0
     of = f" of {planned} planned runs" if planned else ""
     out.print(f"{path}: {count} records{of}, {size / 1000:.0f} kB", soft_wrap=True)
 
@@ -361,7 +363,8 @@ def publish(
 @app.command()
 def status(folder: StudyFolder) -> None:
     """Say what a study has, what is running now, and what is missing."""
-    from knockout.ledger import planned_runs, read_design, read_ledger
+    from knockout.design import read_design
+    from knockout.ledger import read_ledger
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
 
@@ -372,10 +375,10 @@ def status(folder: StudyFolder) -> None:
     ledger = read_ledger(folder)
     stop = _stop(folder, design)
     needless = set(stop.needless) if stop else set()
-    runs = {r.id: r for r in planned_runs(design) if r.seed not in needless or r.id in ledger.records}
+    runs = {r.id: r for r in design.runs if r.seed not in needless or r.id in ledger.records}
     found = totals(ledger, list(runs.values()))
     owner = coordinator(folder)
-    out.print(f"{design['study']}: {found}")
+    out.print(f"{design.study}: {found}")
     print_dead(folder, found.finished)
     if stop is not None:
         out.print(escape(str(stop)), soft_wrap=True)
@@ -428,9 +431,9 @@ def dashboard(
         raise typer.Exit(INTERRUPTED + 2) from None
 
 
-def _stop(folder: Path, design: "Mapping[str, Any]") -> "Stop | None":
+def _stop(folder: Path, design: "Design") -> "Stop | None":
     """What is decided in a study with `seeds = "anytime"`."""
-    if not design["now"].get("anytime"):
+    if design.now.anytime is None:
         return None
     from knockout.analysis.results import load
     from knockout.analysis.stopping import look

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from knockout.design import Design, planned_design
 from knockout.job import RECORDED
-from knockout.ledger import Ledger, planned_design
+from knockout.ledger import Ledger
 from knockout.study import Run, Study
 from knockout.sweep.work import Answer
 
@@ -26,7 +27,7 @@ class Blocks:
         root: Path,
         *,
         runs: Sequence[Run],
-        design: Mapping[str, Any],
+        design: Design,
         ledger: Ledger,
         lost: Iterable[Run],
     ) -> None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from knockout.data.prepare import prepare
 from knockout.data.sources import absolute_source
+from knockout.design import write_design
 from knockout.errors import UserError
 from knockout.job import DataRef
-from knockout.ledger import Ledger, read_ledger, run_config, write_design
+from knockout.ledger import Ledger, read_ledger, run_config
 from knockout.record import read_record, write_record
 from knockout.strict import Fault, StudyError, nearest
 from knockout.study import Run, Study, design
