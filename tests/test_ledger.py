@@ -15,10 +15,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from knockout.design import read_design, save_design, write_design
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
-from knockout.ledger import MAX_RETRIES, Ledger, read_design, read_ledger, run_config, write_design
-from knockout.record import read_record, replace_json, write_json, write_record
-from knockout.study import Run, Study, design, digest, read_study
+from knockout.ledger import MAX_RETRIES, Ledger, read_ledger, run_config
+from knockout.record import read_record, write_json, write_record
+from knockout.study import Run, Study, design, read_study
 
 WriteStudy = Callable[..., Path]
 
@@ -257,6 +258,7 @@ def test_a_design_is_old_or_new_wherever_the_disk_refuses(
 ) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
     old = read_design(root)
+    assert old is not None
     later = read_study(write_study(STUDY.replace("seeds = 2", "seeds = 3")))
     nth = 0
     while True:
@@ -270,9 +272,9 @@ def test_a_design_is_old_or_new_wherever_the_disk_refuses(
             break
         found = read_design(root)
         assert found is not None
-        assert found == old or found["now"]["seeds"] == [0, 1, 2]
+        assert found == old or found.now.seeds == (0, 1, 2)
         assert {p.name for p in root.iterdir()} == {"design.json", "study.toml", "plan.toml"}
-        replace_json(root / "design.json", old)
+        save_design(root, old)
     assert nth > 3
 
 
@@ -294,7 +296,7 @@ def test_the_first_design_can_be_laid_down_again(torn: bool, study: Study, root:
         assert (root / "plan.toml").read_text() == study.plan_text
         found = read_design(root)
         assert found is not None
-        assert found["first"] == found["now"]
+        assert found.first == found.now
     assert nth > 5
 
 
@@ -514,80 +516,3 @@ def test_a_result_after_attempts_is_a_result(study: Study, root: Path) -> None:
 
 def test_a_first_try_and_two_retries() -> None:
     assert MAX_RETRIES == 2  # as the design has it
-
-
-# --- the design ---------------------------------------------------------------------------------------------------
-
-
-def test_the_first_design_stays_and_the_present_one_follows(study: Study, root: Path, write_study: WriteStudy) -> None:
-    runs = write_design(root, study, data_id=DATA_ID, data_summary={"notes": []})
-    assert runs == design(study, data_id=DATA_ID)
-    first = read_design(root)
-    assert first is not None
-    assert first["first"] == first["now"]
-    assert first["now"]["study_sha256"] == hashlib.sha256(STUDY.encode()).hexdigest()
-    assert first["now"]["plan_sha256"] == digest(study.plan_text)
-    assert first["runs"] == [{"id": run.id, "variant": run.variant, "seed": run.seed} for run in runs]
-    assert first["data"] == {"id": DATA_ID, "notes": []}
-    assert first["described"]["heads_1"]["changes"] == {"num_heads": [8, 1]}
-    assert len(first["described"]["heads_1"]["papers"]) == 1
-    assert first["described"]["baseline"]["papers"] == []
-
-    write_study("margin = 2.0\n", "plan")
-    text = STUDY.replace('"no_scale"]', '"pool_max"]').replace("seeds = 2", 'seeds = 3\nplan = "plan.toml"')
-    later = read_study(write_study(text))
-    write_design(root, later, data_id=DATA_ID, data_summary={})
-    second = read_design(root)
-    assert second is not None
-    assert second["first"] == first["first"]
-    assert second["now"]["variants"] == ["heads_1", "pool_max"]
-    assert second["now"]["seeds"] == [0, 1, 2]
-    assert second["now"]["plan"]["margin"] == 2.0
-    assert second["now"]["study_sha256"] != first["now"]["study_sha256"]
-    assert len(second["runs"]) == 9
-    assert (root / "study.toml").read_text(encoding="utf-8") == STUDY
-    assert (root / "plan.toml").read_text(encoding="utf-8") == study.plan_text
-
-
-def test_an_unchanged_design_is_not_written_again(study: Study, root: Path) -> None:
-    write_design(root, study, data_id=DATA_ID, data_summary={})
-    before = (root / "design.json").stat().st_mtime_ns, (root / "design.json").stat().st_ino
-    write_design(root, study, data_id=DATA_ID, data_summary={})
-    assert ((root / "design.json").stat().st_mtime_ns, (root / "design.json").stat().st_ino) == before
-
-
-def test_the_design_holds_the_crossings_and_their_cells(root: Path, write_study: WriteStudy) -> None:
-    crossed = read_study(write_study(STUDY.replace("seeds = 2", 'seeds = 2\ncross = [["heads_1", "no_scale"]]')))
-    write_design(root, crossed, data_id=DATA_ID, data_summary={})
-    found = read_design(root)
-    assert found is not None
-    assert found["now"]["cross"] == [["heads_1", "no_scale"]]
-    assert found["now"]["variants"] == ["heads_1", "no_scale", "heads_1__and__no_scale"]
-    assert found["described"]["heads_1__and__no_scale"]["changes"] == {
-        "num_heads": [8, 1],
-        "scale": ["sqrt_dk", "none"],
-    }
-
-
-def test_a_design_of_before_there_were_crossings_has_none(study: Study, root: Path, write_study: WriteStudy) -> None:
-    write_design(root, study, data_id=DATA_ID, data_summary={})
-    old = read_design(root)
-    assert old is not None
-    for when in ("first", "now"):
-        del old[when]["cross"]
-    replace_json(root / "design.json", old)
-    found = read_design(root)
-    assert found is not None
-    assert (found["first"]["cross"], found["now"]["cross"]) == ([], [])
-    before = (root / "design.json").read_bytes()
-    write_design(root, study, data_id=DATA_ID, data_summary={})
-    assert (root / "design.json").read_bytes() == before
-    later = read_study(write_study(STUDY.replace("seeds = 2", 'seeds = 2\ncross = [["heads_1", "no_scale"]]')))
-    write_design(root, later, data_id=DATA_ID, data_summary={})
-    found = read_design(root)
-    assert found is not None
-    assert (found["first"]["cross"], found["now"]["cross"]) == ([], [["heads_1", "no_scale"]])
-
-
-def test_no_design_where_no_run_was_started(root: Path) -> None:
-    assert read_design(root) is None

@@ -3,9 +3,8 @@
 import enum
 import importlib.metadata
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -27,6 +26,7 @@ from knockout.errors import UserError
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
+    from knockout.design import Design
 
 
 def _version(asked: bool) -> None:
@@ -257,7 +257,7 @@ def report(folder: StudyFolder) -> None:
 
     written = write_report(folder)
     late = history.exploratory(written.results)
-    print_verdicts(written.comparison, written.results.design["described"], late)
+    print_verdicts(written.comparison, written.results.design.described, late)
     for line in written.answer:
         out.print(escape(line))
     out.print()
@@ -333,11 +333,12 @@ def pack(
 ) -> None:
     """Pack all records of a study into one small file, which `run` and `report` read like the records."""
     from knockout.analysis.publish import pack_study
-    from knockout.ledger import read_design
+    from knockout.design import read_design
 
     path = output or folder / "records.parquet"
     count, size = pack_study(folder, path)
-    planned = len((read_design(folder) or {"runs": []})["runs"])
+    design = read_design(folder)
+    planned = len(design.runs) if design else 0
     of = f" of {planned} planned runs" if planned else ""
     out.print(f"{path}: {count} records{of}, {size / 1000:.0f} kB", soft_wrap=True)
 
@@ -357,7 +358,8 @@ def publish(
 @app.command()
 def status(folder: StudyFolder) -> None:
     """Show which runs of a study are finished, running or missing."""
-    from knockout.ledger import planned_runs, read_design, read_ledger
+    from knockout.design import read_design
+    from knockout.ledger import read_ledger
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
 
@@ -368,10 +370,10 @@ def status(folder: StudyFolder) -> None:
     ledger = read_ledger(folder)
     stop = _stop(folder, design)
     needless = set(stop.needless) if stop else set()
-    runs = {r.id: r for r in planned_runs(design) if r.seed not in needless or r.id in ledger.records}
+    runs = {r.id: r for r in design.runs if r.seed not in needless or r.id in ledger.records}
     counts = totals(ledger, list(runs.values()))
     owner = coordinator(folder)
-    out.print(f"{design['study']}: {counts}")
+    out.print(f"{design.study}: {counts}")
     print_dead(folder, counts.finished)
     if stop is not None:
         out.print(escape(str(stop)), soft_wrap=True)
@@ -425,9 +427,9 @@ def dashboard(
         raise typer.Exit(INTERRUPTED + 2) from None
 
 
-def _stop(folder: Path, design: "Mapping[str, Any]") -> "Stop | None":
+def _stop(folder: Path, design: "Design") -> "Stop | None":
     """Whether a study with `seeds = "anytime"` is decided; `None` for other studies."""
-    if not design["now"].get("anytime"):
+    if design.now.anytime is None:
         return None
     from knockout.analysis.results import load
     from knockout.analysis.stopping import look

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from knockout.analysis.inference.comparison import Comparison
     from knockout.data.describe import Facts
+    from knockout.design import Variant
     from knockout.job import DataRef
     from knockout.study import Study
 
@@ -30,7 +31,7 @@ UNKNOWN_SHARE = 0.2
 """Share of unknown validation tokens above which another tokenisation is advised."""
 
 
-def print_verdicts(comparison: "Comparison", described: "Mapping[str, Any]", late: "Mapping[str, str]") -> None:
+def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]", late: "Mapping[str, str]") -> None:
     """Print the verdict table. `described`: what each variant changes; `late`: why some are exploratory."""
     from knockout.analysis.report import sentences
 

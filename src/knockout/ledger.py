@@ -1,7 +1,7 @@
 """The ledger: what runs leave on disk, and the one truth about which runs are done.
 
     <results>/<study>/
-      design.json             the study as it is now, and as it was when the first run started
+      design.json             the study as it is now, and as it was when the first run started (`knockout.design`)
       study.toml, plan.toml   copies of the files as they were then
       runs/<variant>-s<seed>-<id>/      one record per finished or diverged run
       attempts/<variant>-s<seed>-<id>-<n>/   what crashed, was killed, ran out of memory or time
@@ -13,7 +13,6 @@ there whole, or not there. Its manifest holds the sha256 of every file, and a re
 Runs are found by the id inside their record, never by the name of a folder.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,9 +20,8 @@ from typing import Any, Literal
 
 from knockout.job import RECORDED
 from knockout.packed import unpack
-from knockout.record import Record, replace_json, set_aside, verified
-from knockout.study import SCHEMA, Run, Study, design, digest
-from knockout.variants import BASELINE, changes
+from knockout.record import Record, set_aside, verified
+from knockout.study import SCHEMA, Run, Study
 
 MAX_RETRIES = 2
 """How often a later `run` tries a run again that left no result."""
@@ -101,85 +99,3 @@ def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:
         "data": data_id,
         "threads": study.run.threads,
     }
-
-
-def write_design(root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any]) -> tuple[Run, ...]:
-    """Lay down what the study is, before its first run, and say what has changed since; return its runs.
-
-    The first call copies study and plan into the folder. Later calls keep what the first one wrote under `first`: what
-    was added after results existed is exploratory.
-    """
-    root.mkdir(parents=True, exist_ok=True)
-    before = read_design(root)
-    value = planned_design(root, study, data_id=data_id, data_summary=data_summary)
-    if before is None:
-        (root / "study.toml").write_text(study.text, encoding="utf-8")
-        (root / "plan.toml").write_text(study.plan_text, encoding="utf-8")
-    if value != before:
-        replace_json(root / "design.json", value)
-    return planned_runs(value)
-
-
-def planned_design(root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What `write_design` would lay down in this folder."""
-    before = read_design(root)
-    now = {
-        "study_sha256": digest(study.text),
-        "plan_sha256": digest(study.plan_text),
-        "plan": json.loads(json.dumps(asdict(study.plan))),  # as it is read again: lists, no tuples
-        "variants": list(study.variants),
-        "seeds": list(study.seeds),
-        "claims": [claim.id for claim in study.claims],
-        "cross": [list(axes) for axes in study.cross],
-        "placebos": list(study.placebos),
-        "anytime": {"process": study.anytime, "max_seeds": len(study.seeds)} if study.anytime else None,
-    }
-    papers = study.trainer.papers
-    described = {
-        name: {
-            "factors": asdict(factors),
-            "changes": {k: list(pair) for k, pair in changes(factors).items()},
-            "papers": [papers[k] for k in changes(factors) if k in papers],
-        }
-        for name, factors in study.factors.items()
-    }
-    return {
-        "schema": SCHEMA,
-        "study": study.name,
-        "question": study.question,
-        "trainer": study.trainer.path,
-        "version": study.trainer.version,
-        "baseline": BASELINE,
-        "described": described,
-        "recipe": {} if study.recipe is None else asdict(study.recipe),
-        "run": asdict(study.run),
-        "budget": asdict(study.budget),
-        "overridden": list(study.overridden),
-        "claims": [asdict(claim) for claim in study.claims],
-        "data": {"id": data_id, **data_summary},
-        "runs": [_planned(run) for run in design(study, data_id=data_id)],
-        "now": now,
-        "first": before["first"] if before else now,
-    }
-
-
-def planned_runs(design: Mapping[str, Any]) -> tuple[Run, ...]:
-    """The runs of a design, in its order."""
-    return tuple(Run(**run) for run in design["runs"])
-
-
-def _planned(run: Run) -> dict[str, Any]:
-    """A row of the design: id, variant, seed; of a placebo also the `stream` that it is trained with."""
-    return {k: v for k, v in asdict(run).items() if v is not None}
-
-
-def read_design(root: Path) -> dict[str, Any] | None:
-    """What `write_design` laid down, or `None` where no run was ever started."""
-    path = root / "design.json"
-    if not path.is_file():
-        return None
-    value = json.loads(path.read_text(encoding="utf-8"))
-    assert isinstance(value, dict)
-    for when in ("first", "now"):
-        value[when].setdefault("cross", [])  # designs of before there were crossings lack it
-    return value

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from knockout.design import write_design
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
-from knockout.ledger import run_config, write_design
+from knockout.ledger import run_config
 from knockout.record import write_record
 from knockout.study import Run, Study, read_study
 

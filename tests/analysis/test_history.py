@@ -4,7 +4,7 @@ from pathlib import Path
 from knockout.analysis import history
 from knockout.analysis.report.write import write_report
 from knockout.analysis.results import load
-from knockout.ledger import write_design
+from knockout.design import write_design
 from knockout.record import replace_json
 from tests.analysis.conftest import DATA_ID, BuildStudy, data_summary, write_run, write_study
 

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from knockout.analysis.results import ResultsError, load
+from knockout.design import DesignError, write_design
 from knockout.job import Outcome
-from knockout.ledger import read_ledger, write_design
+from knockout.ledger import read_ledger
 from knockout.record import replace_json
 from knockout.study import Study, read_study
 from tests.analysis.conftest import DATA_ID, TEST, BuildStudy, data_summary, outcome, predictions, write_run
@@ -24,7 +25,7 @@ def test_one_row_per_planned_run_in_the_order_of_the_design(build_study: BuildSt
     root = build_study(CORRECT)
     results = load(root)
     runs = results.runs
-    assert list(runs["run_id"]) == [r["id"] for r in results.design["runs"]]
+    assert list(runs["run_id"]) == [run.id for run in results.design.runs]
     by = {(str(r["variant"]), int(r["seed"])): r for r in runs.to_dict("records")}
     assert [row["status"] for row in by.values()] == [
         "finished", "finished", "finished",
@@ -155,7 +156,7 @@ def test_no_design_is_told(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="no study was ever started"):
         load(tmp_path)
     (tmp_path / "design.json").write_text("{", encoding="utf-8")
-    with pytest.raises(ResultsError, match="not readable"):
+    with pytest.raises(DesignError, match=r"design\.json: not readable"):
         load(tmp_path)
 
 

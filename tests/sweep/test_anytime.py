@@ -3,10 +3,9 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from knockout.analysis.results import load
-from knockout.ledger import read_design
+from knockout.design import Design, read_design
 from knockout.sweep.snapshot import Epochs, mirror, number_tries, read_state
 
 from .conftest import COMMAND, ENVIRONMENT, WriteToy, ledger_of, numbers, root_of, run, starts
@@ -18,8 +17,10 @@ def verb(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([*COMMAND, *arguments], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
 
 
-def planned(study: Path) -> list[dict[str, Any]]:
-    return list((read_design(root_of(study)) or {})["runs"])
+def designed(study: Path) -> Design:
+    design = read_design(root_of(study))
+    assert design is not None
+    return design
 
 
 def test_no_new_seed_is_begun_once_every_contrast_is_decided(toy: WriteToy) -> None:
@@ -107,7 +108,7 @@ def test_placebos_are_trained_last_of_each_seed_and_paired_with_it(toy: WriteToy
     lines = (root_of(study) / "starts.log").read_text(encoding="utf-8").splitlines()
     arms = ("baseline", "up", "placebo_1", "placebo_2")
     assert [(f[2], int(f[3])) for f in map(str.split, lines)] == [(v, s) for s in range(3) for v in arms]
-    streams = {(r["variant"], r["seed"]): r.get("stream") for r in planned(study)}
+    streams = {(r.variant, r.seed): r.stream for r in designed(study).runs}
     recorded = {(str(r.config["variant"]), int(r.config["seed"])) for r in ledger_of(study).records.values()}
     assert recorded == {(v, s if stream is None else stream) for (v, s), stream in streams.items()}
     assert "12 planned: 12 finished" in verb("status", str(root_of(study))).stdout
@@ -115,7 +116,7 @@ def test_placebos_are_trained_last_of_each_seed_and_paired_with_it(toy: WriteToy
     assert len(lines) == len((root_of(study) / "starts.log").read_text(encoding="utf-8").splitlines())
     assert not list(root_of(study).glob("journal.log.unreadable-*"))  # the mirror holds what the records say
 
-    state = read_state(root_of(study), read_design(root_of(study)) or {})
+    state = read_state(root_of(study), designed(study))
     trials = mirror(number_tries([], state), state, runs=state.runs, epochs=Epochs())
     assert [(t.params["variant"], t.params["seed"]) for t in trials] == [(v, s) for s in range(3) for v in arms]
     assert {t.state.name for t in trials} == {"COMPLETE"}
@@ -131,7 +132,7 @@ def test_placebos_are_trained_last_of_each_seed_and_paired_with_it(toy: WriteToy
 def test_a_placebo_is_what_the_baseline_is_on_that_stream(toy: WriteToy) -> None:
     study = toy(variants=("up",), seeds=1, extra="placebo = 1")
     run(study)
-    (stream,) = (r["stream"] for r in planned(study) if "stream" in r)
+    (stream,) = (r.stream for r in designed(study).runs if r.stream is not None)
     toy(variants=("up",), seeds=f"[{stream}]")
     done = run(study, "--dry-run")
     assert "baseline" not in done.stdout  # the same run: its record is there

@@ -30,8 +30,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 from knockout.analysis.publish import pack_study
 from knockout.analysis.results import ResultsError
+from knockout.design import read_design, write_design
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
-from knockout.ledger import read_design, run_config, write_design
+from knockout.ledger import run_config
 from knockout.record import write_json, write_record
 from knockout.study import Run, Study, read_study
 from knockout.sweep import dashboard, snapshot

@@ -18,13 +18,13 @@ from knockout.analysis.inference.pairs import Seed
 from knockout.analysis.stats.e_process import Process
 from knockout.analysis.stats.metric import Metric, counted, raw, share
 from knockout.analysis.stats.scores import macro_f1
+from knockout.design import Design, read_design
 from knockout.errors import UserError
 from knockout.job import RECORDED
-from knockout.ledger import Ledger, read_design, read_ledger
+from knockout.ledger import Ledger, read_ledger
 from knockout.packed import thin
-from knockout.plan import Plan, build_plan
+from knockout.plan import Plan
 from knockout.record import Record
-from knockout.strict import FaultsError
 
 
 class ResultsError(UserError, ValueError):
@@ -36,7 +36,7 @@ class Results:
     """A study's results as they stand."""
 
     root: Path
-    design: Mapping[str, Any]
+    design: Design
     plan: Plan
     runs: pd.DataFrame
     """One row per planned run, in the design's order, those of placebos among them. run_id, variant, seed, stream (what
@@ -62,34 +62,37 @@ class Results:
 
     @property
     def baseline(self) -> str:
-        return str(self.design["baseline"])
+        return self.design.baseline
 
     @property
     def variants(self) -> list[str]:
         """Without the baseline, in the study's order."""
-        return [str(v) for v in self.design["now"]["variants"]]
+        return list(self.design.now.variants)
 
     @property
     def placebos(self) -> list[str]:
         """The arms that are the baseline on other streams: in `runs`, and no variants."""
-        return [str(p) for p in self.design["now"].get("placebos", [])]
+        return list(self.design.now.placebos)
 
     @property
     def seeds(self) -> list[int]:
         """All that are planned; with `anytime` not all of them need be run."""
-        return [int(s) for s in self.design["now"]["seeds"]]
+        return list(self.design.now.seeds)
 
     @property
     def anytime(self) -> Process | None:
         """The e-process that ends a study with `seeds = "anytime"`; `None` where all seeds are run."""
-        told: Mapping[str, Process] | None = self.design["now"].get("anytime")
-        return told["process"] if told else None
+        anytime = self.design.now.anytime
+        return anytime.process if anytime else None
 
     @property
-    def changes(self) -> dict[str, dict[str, Any]]:
+    def changes(self) -> dict[str, dict[str, object]]:
         """variant -> factor -> its level, where it differs from the baseline's."""
-        described = self.design["described"]
-        return {v: {k: b for k, (_, b) in described.get(v, {}).get("changes", {}).items()} for v in self.variants}
+        described = self.design.described
+        return {
+            v: {factor: level for factor, (_, level) in described[v].changes.items()} if v in described else {}
+            for v in self.variants
+        }
 
     @property
     def secondary(self) -> dict[str, Metric]:
@@ -123,38 +126,32 @@ def _metric(name: str, plan: Plan, runs: pd.DataFrame) -> Metric:
     return raw(name, better="lower", margin=plan.margin if plan.metric == name else 0.01, unit="nats")
 
 
-def load(root: Path, *, design: Mapping[str, Any] | None = None) -> Results:
+def load(root: Path, *, design: Design | None = None) -> Results:
     """Read and check a study's folder; `design`: the study as it would be laid down there, instead of what was.
 
     Raises `ResultsError` when there is no design, when a run is recorded twice, or when records contradict each other
     or themselves: test sets that differ, counts that are not those of the predictions.
     """
-    try:
-        design = read_design(root) if design is None else design
-    except ValueError as error:
-        raise ResultsError(f"{root / 'design.json'}: not readable ({error})") from error
+    design = read_design(root) if design is None else design
     if design is None:
         raise ResultsError(f"{root}: no design.json, so no study was ever started here")
-    plan, faults = build_plan(design["now"]["plan"], str(root / "design.json"), "now.plan")
-    if plan is None:
-        raise FaultsError(faults)
+    plan = design.now.plan
     ledger = read_ledger(root)
     _check_once(root, ledger, design)
-    planned = [(str(r["id"]), str(r["variant"]), int(r["seed"])) for r in design["runs"]]
-    streams = {str(r["id"]): int(r.get("stream", r["seed"])) for r in design["runs"]}
+    planned = [(run.id, run.variant, run.seed) for run in design.runs]
+    streams = {run.id: run.training_seed for run in design.runs}
     records = {i: ledger.records[i] for i, _, _ in planned if i in ledger.records}
     for run_id, stream in streams.items():
         if run_id in records and records[run_id].config["seed"] != stream:
             folder = records[run_id].folder
             raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {stream}")
-    classes = len(design["data"].get("classes", []))
+    classes = len(design.data.classes)
     told = {i: _predictions(record, classes) for i, record in records.items()}
     _check_test_sets(records, told, design)
-    splits = design["data"].get("splits", {})
-    labels = {name: [int(c) for c in split["labels"]] for name, split in splits.items()}
+    labels = design.data.label_counts
     if "test" not in labels and any(p is not None for p in told.values()):
         first = next(p for p in told.values() if p is not None)
-        labels["test"] = list(first.label_counts)
+        labels["test"] = first.label_counts
     rows, unknown = [], 0
     for run_id, variant, seed in planned:
         record = records.get(run_id)
@@ -180,7 +177,7 @@ def load(root: Path, *, design: Mapping[str, Any] | None = None) -> Results:
         notes.append("Some finished runs kept no predictions: their counts could not be checked against them.")
     absent = next((p.absent for p in told.values() if p is not None and p.absent), ())
     if absent:
-        which = ", ".join(str(design["data"]["classes"][c]) for c in absent)
+        which = ", ".join(design.data.classes[c] for c in absent)
         notes.append(f"No test text has the class {which}: macro-F1 is the mean over the classes that are there.")
     return Results(
         root=root,
@@ -206,12 +203,11 @@ def dead_runs(root: Path) -> list[tuple[str, int]]:
     design = read_design(root)
     if design is None:
         return []
-    errors = design["now"]["plan"]["dead_standard_errors"]
-    labels = {name: [int(c) for c in split["labels"]] for name, split in design["data"].get("splits", {}).items()}
+    errors, labels = design.now.plan.dead_standard_errors, design.data.label_counts
     records = read_ledger(root).records
-    planned = [run for run in design["runs"] if run["id"] in records and records[run["id"]].status == "finished"]
-    rows = [(run, {"status": "finished"} | _metrics(records[run["id"]])) for run in planned]
-    return [(run["variant"], run["seed"]) for run, row in rows if _dead(row, labels, standard_errors=errors)]
+    planned = [run for run in design.runs if run.id in records and records[run.id].status == "finished"]
+    rows = [(run, {"status": "finished"} | _metrics(records[run.id])) for run in planned]
+    return [(run.variant, run.seed) for run, row in rows if _dead(row, labels, standard_errors=errors)]
 
 
 def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
@@ -254,11 +250,10 @@ def _predictions(record: Record, classes: int) -> _Predictions | None:
     )
 
 
-def _check_once(root: Path, ledger: Ledger, design: Mapping[str, Any]) -> None:
+def _check_once(root: Path, ledger: Ledger, design: Design) -> None:
     """No run stands twice: neither in the design, nor as two folders of `runs/`."""
-    for what in ("id", ("variant", "seed")):
-        keys = [run[what] if isinstance(what, str) else tuple(run[k] for k in what) for run in design["runs"]]
-        twice = [key for key, n in Counter(keys).items() if n > 1]
+    for keys in ([run.id for run in design.runs], [(run.variant, run.seed) for run in design.runs]):
+        twice = [key for key, n in Counter[object](keys).items() if n > 1]
         if twice:
             raise ResultsError(f"{root / 'design.json'}: a run is planned twice: {twice[0]}")
     whole = [p for p in sorted((root / "runs").glob("[!.]*")) if not _is_damaged(p, ledger)]
@@ -277,9 +272,7 @@ def _is_damaged(folder: Path, ledger: Ledger) -> bool:
     return any(line.startswith(f"runs/{folder.name}: ") for line in ledger.damaged)
 
 
-def _check_test_sets(
-    records: Mapping[str, Record], told: Mapping[str, _Predictions | None], design: Mapping[str, Any]
-) -> None:
+def _check_test_sets(records: Mapping[str, Record], told: Mapping[str, _Predictions | None], design: Design) -> None:
     """Every finished run has counts that hold, those of its predictions, on the same test set as every other."""
     finished = [(i, r) for i, r in records.items() if r.status == "finished"]
     counts: dict[int, Path] = {}
@@ -308,10 +301,10 @@ def _check_test_sets(
         if len(found) > 1:
             folders = f"{found[0][1]} and {found[1][1]}"
             raise ResultsError(f"runs of one study saw different {what}: {folders}; they cannot be compared")
-    planned = design["data"].get("splits", {}).get("test", {}).get("count")
-    if planned is not None and counts and planned not in counts:
+    planned = design.data.splits.get("test")
+    if planned is not None and counts and planned.count not in counts:
         count, folder = next(iter(counts.items()))
-        raise ResultsError(f"{folder}: a test set of {count} texts, where the study's data have {planned}")
+        raise ResultsError(f"{folder}: a test set of {count} texts, where the study's data have {planned.count}")
 
 
 def _result(record: Record, told: _Predictions | None) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Blocks of a study with `seeds = "anytime"`: which of its runs are wanted still, as results come in."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from knockout.design import Design
 from knockout.job import RECORDED
 from knockout.ledger import Ledger
 from knockout.study import Run, Study
@@ -26,7 +27,7 @@ class Blocks:
         root: Path,
         *,
         runs: Sequence[Run],
-        design: Mapping[str, Any],
+        design: Design,
         ledger: Ledger,
         lost: Iterable[Run],
     ) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from knockout.ledger import Ledger, read_ledger, write_design
+from knockout.design import write_design
+from knockout.ledger import Ledger, read_ledger
 from knockout.record import read_record, write_record
 from knockout.study import Run, Study
 from knockout.sweep.allocate import Allocation, Asked

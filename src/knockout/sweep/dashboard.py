@@ -25,8 +25,8 @@ from optuna.trial import FrozenTrial
 
 from knockout.analysis.report.write import markdown, verdict_note
 from knockout.analysis.results import ResultsError
+from knockout.design import Design, read_design
 from knockout.errors import UserError
-from knockout.ledger import read_design
 from knockout.strict import FaultsError
 from knockout.study import Run
 from knockout.sweep.coordinate import totals
@@ -122,15 +122,13 @@ class Watched:
             trials = mirror(tries, state, runs=runs, epochs=self.epochs)
             owner = coordinator(self.root)
             attributes = {
-                "question": str(design["question"]),
+                "question": design.question,
                 "runs": str(totals(state.ledger, list(state.runs.values()))),
                 "running now": str(len(state.running)),
                 "coordinator": f"process {owner.pid} on {owner.host}" if owner else "none at work",
                 "read at": datetime.now().isoformat(" ", timespec="seconds"),
             }
-            shown = _Shown(
-                name=str(design["study"]), trials=trials, attributes=attributes, records=_records(design, state)
-            )
+            shown = _Shown(name=design.study, trials=trials, attributes=attributes, records=_records(design, state))
         except (OSError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, ResultsError):
                 raise
@@ -157,7 +155,7 @@ class _Shown:
     """What the verdicts depend on: equal where nothing was added, changed or planned since."""
 
 
-def _records(design: Mapping[str, Any], state: State) -> object:
+def _records(design: Design, state: State) -> object:
     results = [(i, r.outcome["ended"]) for i, r in state.ledger.records.items()]
     tried = [(i, len(a)) for i, a in state.ledger.attempts.items()]
     return sorted(results), sorted(tried), state.ledger.damaged, design

@@ -14,7 +14,8 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from knockout.ledger import Ledger, planned_runs, read_ledger
+from knockout.design import Design
+from knockout.ledger import Ledger, read_ledger
 from knockout.record import Record
 from knockout.strict import printable
 from knockout.study import Run
@@ -44,9 +45,9 @@ class State:
     """run id -> when its training was started, every time"""
 
 
-def read_state(root: Path, design: Mapping[str, Any]) -> State:
+def read_state(root: Path, design: Design) -> State:
     """Read a study's folder. Raises `OSError` where it cannot be read."""
-    runs = {run.id: run for run in planned_runs(design)}
+    runs = {run.id: run for run in design.runs}
     ledger = read_ledger(root)
     # Looking whether a lock is free takes it for an instant: only where there is no record, so no worker is disturbed.
     held = [run.id for run in ledger.missing(list(runs.values())) if _held(root, run.id)]

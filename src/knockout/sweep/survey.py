@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from knockout.data.prepare import prepare
 from knockout.data.sources import absolute_source
+from knockout.design import planned_design
 from knockout.job import DataRef
-from knockout.ledger import Ledger, planned_design, read_ledger, run_config
+from knockout.ledger import Ledger, read_ledger, run_config
 from knockout.strict import Fault, FaultsError, nearest
 from knockout.study import Run, Study, design
 from knockout.sweep.blocks import Blocks

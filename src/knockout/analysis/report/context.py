@@ -19,6 +19,7 @@ from knockout.analysis.results import Results
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.power import Needs, span
 from knockout.analysis.stats.trace import recording
+from knockout.design import Variant
 
 DASH = sentences.DASH
 
@@ -33,7 +34,7 @@ def study_context(
 ) -> dict[str, Any]:
     """What the templates print of a study."""
     design = results.design
-    tuned = "at the baseline's learning rate" if "learning_rate" in design["recipe"] else "nothing tuned per variant"
+    tuned = "at the baseline's learning rate" if "learning_rate" in design.recipe else "nothing tuned per variant"
     later = history.later_claims(results)
     runs = results.runs
     if comparison.sequential is not None and comparison.sequential.decided_at is not None:
@@ -42,9 +43,9 @@ def study_context(
     with recording(comparison.trace):
         costs = tables.cost_rows(results)
     return {
-        **judged_context(comparison, described=design["described"], late=late, done=done, planned=len(runs)),
-        "title": f"Ablation study “{design['study']}”, {tuned}",
-        "question": design["question"],
+        **judged_context(comparison, described=design.described, late=late, done=done, planned=len(runs)),
+        "title": f"Ablation study “{design.study}”, {tuned}",
+        "question": design.question,
         "lead": "Each variant is the baseline with one thing changed. All share the same seeds, so that every run of a"
         " variant is compared with the baseline's run of the same seed.",
         "design": history.design_rows(results),
@@ -61,7 +62,7 @@ def study_context(
 def judged_context(
     comparison: Comparison,
     *,
-    described: Mapping[str, Any],
+    described: Mapping[str, Variant],
     late: Mapping[str, str],
     done: int,
     planned: int,
@@ -102,7 +103,7 @@ def judged_context(
     }
 
 
-def _verdict_row(contrast: Contrast, described: Mapping[str, Any], late: Mapping[str, str]) -> dict[str, Any]:
+def _verdict_row(contrast: Contrast, described: Mapping[str, Variant], late: Mapping[str, str]) -> dict[str, Any]:
     arm, estimate, digits = contrast.arm, contrast.estimate, contrast.metric.digits
     low, high = arm.rate_low, arm.rate_high
     rate = f" [{100 * low:.0f}–{100 * high:.0f} %]" if arm.failures and low is not None and high is not None else ""
@@ -114,7 +115,7 @@ def _verdict_row(contrast: Contrast, described: Mapping[str, Any], late: Mapping
     return {
         "variant": contrast.variant,
         "change": sentences.change(described, contrast.variant),
-        "papers": "; ".join(described.get(contrast.variant, {}).get("papers", [])),
+        "papers": "; ".join(described[contrast.variant].papers if contrast.variant in described else ()),
         "n": pairs,
         "failures": f"{arm.failures} of {arm.runs}{rate}",
         "level": sentences.level(arm, digits),

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.inference.interactions import EffectEstimate, JudgedEffect
@@ -11,6 +10,7 @@ from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.results import Results
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.power import span
+from knockout.design import Variant
 from knockout.study import Plan
 
 DASH = "–"
@@ -75,9 +75,9 @@ def header(metric: Metric) -> str:
     return f"{name[:1].upper()}{name[1:]}" + (f", {unit}" if unit else "")
 
 
-def change(described: Mapping[str, Any], variant: str) -> str:
+def change(described: Mapping[str, Variant], variant: str) -> str:
     """What a variant changes: "num_heads: 8 → 1"."""
-    changes = described.get(variant, {}).get("changes", {})
+    changes = described[variant].changes if variant in described else {}
     return "; ".join(f"{factor}: {_value(a)} → {_value(b)}" for factor, (a, b) in changes.items())
 
 
@@ -137,9 +137,10 @@ def caveats(results: Results) -> list[str]:
             " told apart, and decides nothing."
         ),
     ]
-    if "learning_rate" in results.design["recipe"]:
+    rate = results.design.recipe.get("learning_rate")
+    if rate is not None:
         told.append(
-            f"All variants train at the baseline's learning rate ({results.design['recipe']['learning_rate']:g}): a"
+            f"All variants train at the baseline's learning rate ({rate:g}): a"
             " variant that is worse here may not be at a rate of its own."
         )
     else:

@@ -3,7 +3,7 @@
 import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import jinja2
@@ -204,7 +204,7 @@ def verdict_note(root: Path) -> str:
     Says in words where no run has finished yet. Raises `ResultsError` where records contradict each other.
     """
     results = load(root)
-    told: dict[str, object] = {"question": results.design["question"], "verdicts": [], "damaged": results.damaged}
+    told: dict[str, object] = {"question": results.design.question, "verdicts": [], "damaged": results.damaged}
     if (results.runs["status"] == "finished").any():
         comparison, claims = judged(results)
         told |= study_context(results, comparison, claims, figures=[], late=history.exploratory(results))
@@ -224,13 +224,18 @@ def judged(results: Results) -> tuple[Comparison, list[Judged]]:
         size=len(results.variants) + len(history.dropped(results)),
         others=results.secondary,
         changes=results.changes,
-        crossed=results.design["now"].get("cross", []),
+        crossed=results.design.now.cross,
         placebo_arms=results.placebos,
         anytime=results.anytime,
         correctness=results.correctness,
     )
     with recording(found.trace):
-        claims = judge(results.design["claims"], found.contrasts, runs=results.runs, baseline=results.baseline)
+        claims = judge(
+            [asdict(claim) for claim in results.design.claims],
+            found.contrasts,
+            runs=results.runs,
+            baseline=results.baseline,
+        )
     return printed(found), claims
 
 
@@ -241,7 +246,7 @@ def draw(results: Results, comparison: Comparison) -> list[Figure]:
     drawn = [_forest(comparison), *_texts_figure(comparison)]
     loss, block = loss_curves(results)
     accuracy = validation_curves(results)
-    classes = len(results.design["data"].get("classes", []))
+    classes = len(results.design.data.classes)
     if len(loss):
         middle = summary(loss)
         svg = figures.panels(
