@@ -47,7 +47,7 @@ def test_a_difference() -> None:
     assert contrast.estimate.high == pytest.approx(100 * interval.high)
     assert contrast.verdict == "better"
     assert found.sentences()[0].startswith(
-        "v is better than the baseline: +2.50 points [95 % t interval +1.50 to +3.50]"
+        "v is better than the baseline: +2.50 points [95 % confidence interval +1.50 to +3.50]"
     )
 
 
@@ -494,4 +494,4 @@ def test_printed_it_tells_effects_and_secondary_metrics_too() -> None:
     until = compare(frame, baseline="base", factors=["norm", "warmup"], secondary=["loss"], anytime="sign")
     assert until.crossings == ()
     assert any("only the e-process allows for that" in note for note in until.notes)
-    assert "t interval" not in until.sentences()[0]
+    assert "confidence interval" not in until.sentences()[0]
