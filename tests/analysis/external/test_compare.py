@@ -83,7 +83,7 @@ BAD_VALUES: dict[str, tuple[list[Cell], list[Cell], str, str]] = {
     ),
     "constant arms": ([0.5] * 8, [0.4] * 8, "better", "exact test of a constant difference, p = .008"),
     "variant failed": (["diverged"] * 8, [*BASE], "worse", "8 of 8 of its runs failed, 0 of 8 of the baseline's"),
-    "baseline failed": ([*MOVED], ["diverged"] * 8, "better", "In no pair did both runs come through."),
+    "baseline failed": ([*MOVED], ["diverged"] * 8, "better", "In no pair did both runs finish without failing."),
     "both failed": (["diverged"] * 8, ["diverged"] * 8, "inconclusive", "8 of 8 of its runs failed, 8 of 8"),
     "all dead at three seeds": (["dead"] * 3, [*BASE[:3]], "undecidable by design", "smallest p of the worst-rank"),
     "all crashed": (["crashed"] * 4, [*BASE[:4]], "inconclusive (incomplete: 0 of 4)", "nothing is tested until all"),
