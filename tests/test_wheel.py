@@ -26,7 +26,7 @@ def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
     source = REPOSITORY / "src" / "knockout"
     expected = {str(p.relative_to(source)) for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
     assert held == expected
-    assert {"plan.toml", "py.typed", "analysis/templates/report.html.j2"} <= held
+    assert {"plan.toml", "py.typed", "analysis/report/templates/report.html.j2"} <= held
     assert {n.split("/")[0].split("-")[0] for n in names} == {"knockout"}
 
 

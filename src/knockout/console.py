@@ -41,11 +41,11 @@ def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]",
     if described:
         table.add_column("changes", overflow="fold")
     level = sentences.header(metric).replace(",", "")
-    for column in ("pairs", "failed runs", f"{level[:1].lower()}{level[1:]}", "difference [95 % t]", "p (Holm)"):
+    for column in ("pairs", "failed runs", f"{level[:1].lower()}{level[1:]}", "difference [95 % CI]", "p (Holm)"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for c in comparison.contrasts:
-        marks = [c.label, *(["exploratory"] if c.variant in late else [])]
+        marks = [sentences.verdict_text(c), *(["exploratory"] if c.variant in late else [])]
         marks += ["normal theory only"] if c.normal_theory_only else []
         estimate = sentences.signed(c.estimate.difference, metric.digits) if c.estimate else sentences.DASH
         cells = (

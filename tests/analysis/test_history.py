@@ -37,7 +37,7 @@ def test_a_variant_that_was_added_later_is_exploratory(build_study: BuildStudy) 
     report = write_report(root)
     assert history.exploratory(report.results) == {"no_scale": "added after the first run"}
     html = report.paths["report.html"].read_text(encoding="utf-8")
-    rows = [line for line in html.splitlines() if '<th class="name">' in line and '<span class="change">' in line]
+    rows = [line for line in html.splitlines() if '<th class="name">' in line and "→" in line]
     assert [">exploratory<" in row for row in rows] == [False, True]
     assert "CHANGED since the first run" in html
     last = report.paths["contrasts.csv"].read_text(encoding="utf-8").splitlines()[-1]

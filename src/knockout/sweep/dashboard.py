@@ -23,7 +23,8 @@ import optuna_dashboard
 from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial
 
-from knockout.analysis.report.write import markdown, verdict_note
+from knockout.analysis.report.render import markdown
+from knockout.analysis.report.study import verdict_note
 from knockout.analysis.results import ResultsError
 from knockout.design import Design, read_design
 from knockout.errors import UserError

@@ -47,7 +47,7 @@ def test_a_difference() -> None:
     assert contrast.estimate.high == pytest.approx(100 * interval.high)
     assert contrast.verdict == "better"
     assert found.sentences()[0].startswith(
-        "v is better than the baseline: +2.50 points [95 % t interval +1.50 to +3.50]"
+        "v is better than the baseline: +2.50 points [95 % confidence interval +1.50 to +3.50]"
     )
 
 
@@ -83,7 +83,7 @@ BAD_VALUES: dict[str, tuple[list[Cell], list[Cell], str, str]] = {
     ),
     "constant arms": ([0.5] * 8, [0.4] * 8, "better", "exact test of a constant difference, p = .008"),
     "variant failed": (["diverged"] * 8, [*BASE], "worse", "8 of 8 of its runs failed, 0 of 8 of the baseline's"),
-    "baseline failed": ([*MOVED], ["diverged"] * 8, "better", "In no pair did both runs come through."),
+    "baseline failed": ([*MOVED], ["diverged"] * 8, "better", "In no pair did both runs finish without failing."),
     "both failed": (["diverged"] * 8, ["diverged"] * 8, "inconclusive", "8 of 8 of its runs failed, 8 of 8"),
     "all dead at three seeds": (["dead"] * 3, [*BASE[:3]], "undecidable by design", "smallest p of the worst-rank"),
     "all crashed": (["crashed"] * 4, [*BASE[:4]], "inconclusive (incomplete: 0 of 4)", "nothing is tested until all"),
@@ -494,4 +494,4 @@ def test_printed_it_tells_effects_and_secondary_metrics_too() -> None:
     until = compare(frame, baseline="base", factors=["norm", "warmup"], secondary=["loss"], anytime="sign")
     assert until.crossings == ()
     assert any("only the e-process allows for that" in note for note in until.notes)
-    assert "t interval" not in until.sentences()[0]
+    assert "confidence interval" not in until.sentences()[0]

@@ -5,15 +5,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knockout.analysis.report.curves import loss_curves, summary, validation_curves
+from knockout.analysis.report.curves import loss_curves, steps_per_point, summary, validation_curves
 from knockout.analysis.results import load
 from tests.analysis.conftest import STEPS, BuildStudy
 
 
 def test_blocks_are_means_and_runs_meet(build_study: BuildStudy) -> None:
     results = load(build_study({"baseline": [300, 301, 302], "no_scale": [300, "diverged", 301]}))
-    curves, block = loss_curves(results)
-    assert block == 1
+    curves = loss_curves(results)
+    assert steps_per_point(results) == 1
     first = curves[(curves["variant"] == "baseline") & (curves["seed"] == 0)]
     assert list(first["x"]) == list(range(1, STEPS + 1))
     assert list(first["value"]) == pytest.approx(list(results.curves[str(results.runs["run_id"][0])]["loss"]))
@@ -33,8 +33,8 @@ def test_a_long_run_is_drawn_in_at_most_a_hundred_points(build_study: BuildStudy
         for run_id, n in zip(results.runs["run_id"], (1003, 500), strict=True)
     }
     results = dataclasses.replace(results, curves=long)
-    curves, block = loss_curves(results)
-    assert block == math.ceil(1003 / 100)
+    curves = loss_curves(results)
+    assert steps_per_point(results) == math.ceil(1003 / 100)
     base = curves[curves["variant"] == "baseline"]
     assert len(base) <= 100
     assert list(base["value"][:-1]) == list(base["x"][:-1])  # the mean of a block of a line is its middle

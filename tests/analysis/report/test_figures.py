@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from knockout.analysis.report.figures import PALETTE, colours, draw_curves, draw_forest, forest, is_compressed, panels
+from knockout.analysis.report.figures import PLOTS, draw_curves, draw_forest, forest, is_compressed, panels
+from knockout.analysis.report.svg import PALETTE, colours
 from knockout.analysis.report.tables import forest_seed_table, forest_table
 from tests.analysis.inference.test_contrasts import BASE, Cell, judged
 
@@ -29,11 +30,16 @@ def test_the_palette_has_a_colour_for_every_registered_variant() -> None:
     assert len(set(colours([f"v{i}" for i in range(14)]).values())) == 14
 
 
+def test_every_figure_is_listed_once() -> None:
+    names = [plot.name for plot in PLOTS]
+    assert names == ["forest", "examples", "loss_curves", "validation_curves"]
+
+
 def test_forest_draws_what_the_frame_says() -> None:
     frame, seeds = tables({"base": BASE, "a": [b + 7 for b in BASE if isinstance(b, int)], "b": ["dead", *BASE[1:]]})
     ax = draw_forest(frame, seeds, ax=Figure().subplots(), margin=0.5, label="difference in accuracy")
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
-    assert [t.get_text() for t in ax.texts] == ["trivial", "inconclusive; 1 failed"]
+    assert [t.get_text() for t in ax.texts] == ["negligible", "inconclusive; 1 failed"]
     drawn = [line for line in ax.lines if line.get_marker() == "D"]
     assert [float(np.asarray(d.get_xdata())[0]) for d in drawn] == pytest.approx(list(frame["difference"]))
     assert [line.get_marker() for line in ax.lines].count("x") == 1

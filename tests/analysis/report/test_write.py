@@ -8,7 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from knockout.analysis.report.write import Report, markdown, verdict_note, write_report
+from knockout.analysis.report.render import markdown
+from knockout.analysis.report.study import verdict_note
+from knockout.analysis.report.write import Report, write_report
 from knockout.analysis.results import ResultsError
 from knockout.record import replace_json
 from tests.analysis.conftest import BuildStudy
@@ -78,10 +80,11 @@ def test_a_whole_report(build_study: BuildStudy) -> None:
         "inconclusive",
     ]
     for said in (
-        "Ablation study “synthetic”, at the baseline's learning rate",
+        "Ablation study “synthetic”, one learning rate for all variants (not tuned per variant)",
         "Which parts | of it matter?",
         "The study is not complete: 40 of 42 runs came to a result.",
-        "heads_1 (+0.00 points no spread) is equivalent to it within ±0.5 points.",
+        "heads_1 (+0.00 points, no spread) is equivalent to the baseline within ±0.5 points.",
+        "no_residual is undecidable (runs failed).",
         "Runs failed: 2 of 7 of no_residual.",
         "position: sinusoidal → none",
         "identical predictions",
@@ -91,8 +94,8 @@ def test_a_whole_report(build_study: BuildStudy) -> None:
         "not run yet",
         "supported",
         "on this training set",
-        "decide nothing",
-        "while 2 workers shared it",
+        "verdicts do not use it",
+        "while 2 workers shared the machine",
     ):
         assert said in page.text, said
     assert report.results.runs["failed"].sum() == 2
@@ -147,7 +150,7 @@ def test_markdown_tables_keep_their_shape(hostile: Path) -> None:
     assert "](http" not in text
     lines = text.splitlines()
     rules = [i for i, line in enumerate(lines) if re.fullmatch(r"\|(:?-+:?\|)+", line)]
-    assert len(rules) == 11  # design, verdicts, companions, sizes, texts, secondary, and five more
+    assert len(rules) == 12  # verdicts, reading, design, robustness, sizes, examples, secondary, and five more
     for i in rules:
         columns = lines[i].count("|")
         j = i - 1
@@ -186,9 +189,8 @@ def test_the_note_says_what_the_report_says_and_writes_nothing(build_study: Buil
     rows = _rows(verdict_note(root).replace("&ensp;", ""))
     assert sorted(root.rglob("*")) == before
     reported = _rows(write_report(root).paths["report.md"].read_text(encoding="utf-8"))
-    kept = [0, 1, 2, 3, 4, 5, 6, 8, 10]  # all columns but p and d_z
-    assert rows == [[row[i] for i in kept] for row in reported]
-    assert [row[0] for row in rows[1:]] == list(WHOLE)
+    assert rows == reported
+    assert [row[0].split("; ")[0] for row in rows[1:]] == list(WHOLE)
 
 
 def _rows(text: str) -> list[list[str]]:

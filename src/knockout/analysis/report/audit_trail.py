@@ -1,11 +1,12 @@
-"""The account of an analysis, `analysis.json`: every number with its call, its inputs' hash, its library."""
+"""The audit trail of an analysis, `analysis.json`: every number with its call, its inputs' hash, its library."""
 
 import json
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from knockout.analysis.report.printed import Comparison
+from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.report.sentences import sentence
 from knockout.analysis.stats.trace import sha256_of
 
 LIBRARIES = ("knockout", "numpy", "scipy", "statsmodels", "pandas")
@@ -27,8 +28,8 @@ def account(comparison: Comparison) -> str:
         "seeds": list(comparison.seeds),
         "libraries": {name: version(name) for name in LIBRARIES},
         "verdicts": [
-            {"variant": c.variant, "verdict": c.label, "reason": c.reason, "sentence": sentence}
-            for c, sentence in zip(comparison.contrasts, comparison.sentences(), strict=True)
+            {"variant": c.variant, "verdict": c.label, "reason": c.reason, "sentence": sentence(c)}
+            for c in comparison.contrasts
         ],
         "notes": list(comparison.notes),
     }

@@ -1,4 +1,4 @@
-"""Curves: what is drawn of each run over its course, and the median and quartiles of all seeds under it."""
+"""Learning curves: the points drawn of each run, and their median and quartiles over seeds."""
 
 import math
 from collections.abc import Mapping
@@ -13,16 +13,24 @@ POINTS = 100
 """The most points that are drawn of a run's training loss."""
 
 
-def loss_curves(results: Results) -> tuple[pd.DataFrame, int]:
-    """Training loss (nats) of every run as means over blocks of steps, and the number of steps in a block.
+def loss_curves(results: Results) -> pd.DataFrame:
+    """Training loss (nats) of every run as means over blocks of steps.
 
     Columns: variant, seed, x (the middle step of the block), value, status. Blocks are the only smoothing: the longest
     run gets at most 100 points. A block's mean is over its finite steps, and a block without any is left out.
     """
-    longest = max((len(c) for c in results.curves.values()), default=0)
-    block = max(1, math.ceil(longest / POINTS))
+    return _long(results, results.curves, "loss", _rows_per_block(results))
+
+
+def steps_per_point(results: Results) -> int:
+    """The number of optimiser steps in a block of `loss_curves`."""
     apart = max((_apart(c["step"].to_numpy(dtype=float)) for c in results.curves.values()), default=1.0)
-    return _long(results, results.curves, "loss", block), block * round(apart)
+    return _rows_per_block(results) * round(apart)
+
+
+def _rows_per_block(results: Results) -> int:
+    longest = max((len(c) for c in results.curves.values()), default=0)
+    return max(1, math.ceil(longest / POINTS))
 
 
 def validation_curves(results: Results) -> pd.DataFrame:

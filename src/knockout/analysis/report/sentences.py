@@ -1,13 +1,13 @@
-"""Words for numbers: the sentences of a report, each computed from a verdict."""
+"""The sentences of a report and its numbers as text, each computed from a verdict."""
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.inference.interactions import EffectEstimate, JudgedEffect
 from knockout.analysis.inference.pairs import Arm, Estimate
 from knockout.analysis.inference.secondary import Secondary
-from knockout.analysis.results import Results
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.power import span
 from knockout.design import Variant
@@ -89,135 +89,163 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+def shown(text: str) -> str:
+    """Our own words as a person reads them: the files' verdict `trivial` is called negligible."""
+    return re.sub(r"\btrivial\b", "negligible", text)
+
+
+def verdict_text(contrast: Contrast) -> str:
+    """A verdict as a person reads it. The files keep `contrast.label`."""
+    if contrast.verdict == "undecidable by design" and contrast.n_planned > 2:
+        return "undecidable (runs failed)"  # the design could have decided, had no run failed
+    return shown(contrast.label)
+
+
 def needed(contrast: Contrast) -> str:
-    """Seeds that would decide at the observed sd, and the differences that this study could find."""
-    told, metric = contrast.needs, contrast.metric
-    if told is None:
+    """The differences that this study could detect, and the seeds that would settle it, at the observed spread."""
+    needs, metric = contrast.needs, contrast.metric
+    if needs is None:
         return ""
-    seeds = span(told.seeds_difference, told.seeds_difference_first)
-    equal = span(told.seeds_equivalence, told.seeds_equivalence_first)
+    seeds = span(needs.seeds_difference, needs.seeds_difference_first)
+    equal = span(needs.seeds_equivalence, needs.seeds_equivalence_first)
     if_whole = " (were no run to fail)" if contrast.failures else ""
-    found = f"{detectable(contrast)} {metric.unit}".rstrip()
+    smallest = f"{detectable(contrast)} {metric.unit}".rstrip()
+    power = f"{contrast.power * 100:g} %"
     return (
-        f"With {contrast.n_planned} seeds and the sd seen here{if_whole}, a difference of {found} would be found with a"
-        f" chance of {contrast.power * 100:g} %; {seeds} seeds would find one of {metric.size(contrast.margin)}, and"
-        f" {equal} would show equivalence if there is none."
+        f"With {contrast.n_planned} seeds and the standard deviation seen here{if_whole}, the minimum detectable"
+        f" difference is {smallest} at {power} power; {seeds} seeds would detect one of {metric.size(contrast.margin)},"
+        f" and {equal} would show equivalence if there is none."
     )
 
 
 def detectable(contrast: Contrast) -> str:
-    """The smallest detectable difference, tested alone and as the first under Holm."""
-    told, digits = contrast.needs, contrast.metric.digits
-    if told is None:
+    """The minimum detectable difference, tested alone and as the first under Holm."""
+    needs, digits = contrast.needs, contrast.metric.digits
+    if needs is None:
         return DASH
-    alone, first = number(told.detectable, digits), number(told.detectable_first, digits)
+    alone, first = number(needs.detectable, digits), number(needs.detectable_first, digits)
     return alone if alone == first else f"{alone} to {first}"
 
 
 def meanings(plan: Plan, metric: Metric) -> list[tuple[str, str]]:
-    """How to read a verdict: (verdict, what it says), in the order of the rule."""
+    """What each verdict means, as (verdict, meaning), the clearest first."""
     alpha, margin = f"{plan.alpha:g}", metric.size(plan.margin)
     return [
-        ("undecidable by design", "With this many seeds no result could have decided; estimates only."),
-        ("incomplete", "A run that was planned has no result yet; nothing is tested before it has."),
         ("better, worse", f"A difference is shown: p <= {alpha} after Holm's correction over all variants."),
-        ("trivial", f"A difference is shown, and it is also shown to be less than {margin}."),
-        ("equivalent", f"No difference is shown, and one of {margin} is excluded (TOST, p <= {alpha}, Holm)."),
-        ("inconclusive", "Neither is shown: this is not evidence of no difference."),
-        ("with failed runs", "A failed run ranks below every other, and an exact signed-rank test on ranks decides."),
-    ]
-
-
-def caveats(results: Results) -> list[str]:
-    """What the verdicts do not reach."""
-    told = [
-        "Seeds vary initialisation, data order and dropout, not the split: everything here is on this training set.",
+        ("negligible", f"A difference is shown, and it is also shown to be smaller than {margin}."),
         (
-            "Verdicts are over seeds, on this one test set. Whether the differences hold on other texts like these is"
-            " told apart, and decides nothing."
+            "equivalent",
+            f"No difference is shown, and one as large as {margin} is ruled out (TOST, p <= {alpha} after Holm).",
         ),
+        ("inconclusive", "Neither is shown. This is no evidence that the variant equals the baseline."),
+        ("incomplete", "A planned run has no result yet. Nothing is tested before it has."),
+        (
+            "undecidable by design",
+            "With this number of seeds no result could have given a verdict; only estimates are shown.",
+        ),
+        ("with failed runs", "A failed run ranks below every other, and an exact signed-rank test on ranks is used."),
     ]
-    rate = results.design.recipe.get("learning_rate")
-    if rate is not None:
-        told.append(
-            f"All variants train at the baseline's learning rate ({rate:g}): a"
-            " variant that is worse here may not be at a rate of its own."
-        )
-    else:
-        told.append("Nothing is tuned per variant: one that is worse here may not be with settings of its own.")
-    return [*told, "Costs were measured while other runs shared the machine."]
+
+
+def limits(*, learning_rate: float | None) -> list[str]:
+    """What a study's verdicts do not cover. `learning_rate`: the one of all variants, None for a trainer without it."""
+    tuning = (
+        "Nothing is tuned per variant: a variant that is worse here might do better with settings of its own."
+        if learning_rate is None
+        else f"All variants use one learning rate ({learning_rate:g}), not tuned per variant: a variant that is worse"
+        " here might do better at its own."
+    )
+    return [
+        "Seeds vary initialisation, data order and dropout, not the data split: all results are on this training set.",
+        (
+            "Verdicts are over seeds, on this one test set. The intervals for other test examples like these are for"
+            " illustration; verdicts do not use them."
+        ),
+        tuning,
+        "Costs were measured while other runs shared the machine.",
+    ]
 
 
 def answer(contrasts: Sequence[Contrast], *, done: int, planned: int) -> list[str]:
-    """The answer to a question: two to six sentences, each read off the verdicts. `done` of `planned` runs came to a
-    result."""
+    """What a study found, in two to six sentences. `done` of `planned` runs came to a result."""
     first = contrasts[0]
-    metric = first.metric
-    told: list[str] = []
+    metric, baseline = first.metric, first.baseline
+    lines: list[str] = []
     if done < planned:
-        told.append(f"The study is not complete: {done:,} of {plural(planned, 'run')} came to a result.")
-    unit = " %" if metric.unit == "points" else f" {metric.unit}" if metric.unit else ""
-    mean = level(dataclasses.replace(first.baseline, failures=0), metric.digits)
-    alive = first.baseline.runs - first.baseline.failures
-    over = f"the {alive} of {first.baseline.runs} seeds that did not fail"
-    base = (
-        f"the baseline ({mean}{unit} {title(metric)} over {over if first.baseline.failures else plural(alive, 'seed')})"
-    )
-    if first.baseline.mean is None:  # none of its runs finished alive
-        base = "the baseline"
+        lines.append(f"The study is not complete: {done:,} of {plural(planned, 'run')} came to a result.")
+    if baseline.failures:
+        lines.append(f"{baseline.failures} of the baseline's {plural(baseline.runs, 'run')} failed.")
+        if baseline.failures == baseline.runs:
+            lines.append("A baseline that does not train shows nothing: fix the recipe before judging the variants.")
     by: dict[str, list[Contrast]] = {}
     for contrast in contrasts:
         by.setdefault(contrast.verdict, []).append(contrast)
-    if first.baseline.failures:
-        told.append(f"{first.baseline.failures} of the baseline's {plural(first.baseline.runs, 'run')} failed.")
-        if first.baseline.failures == first.baseline.runs:
-            told.append("A baseline that does not train shows nothing: mend the recipe before the variants are judged.")
+    margin = metric.size(first.margin)
     moved = [f"{_sized(by[v])} {_is(by[v])} {v}" for v in ("worse", "better") if v in by]
-    told.append(
-        f"Against {base}, {listed(moved)}." if moved else f"Nothing is shown to be better or worse than {base}."
+    base = _described_baseline(first)
+    lines.append(
+        f"Compared with {base}: {listed(moved)}." if moved else f"Nothing is shown to be better or worse than {base}."
     )
     if "trivial" in by:
-        told.append(f"{_sized(by['trivial'])} differ{_s(by['trivial'])}, but by less than {metric.size(first.margin)}.")
+        small = by["trivial"]
+        lines.append(f"{_sized(small)} {_is(small)} negligible: shown to differ, by less than {margin}.")
     if "equivalent" in by:
-        told.append(
-            f"{_sized(by['equivalent'])} {_is(by['equivalent'])} equivalent to it within ±{metric.size(first.margin)}."
-        )
+        equal = by["equivalent"]
+        lines.append(f"{_sized(equal)} {_is(equal)} equivalent to the baseline within ±{margin}.")
     still = by.get("inconclusive", [])
     parted = [c for c in still if c.n_pairs < c.n_planned]
     failing = [c for c in still if c.n_pairs == c.n_planned and c.failures]
     open_ = [c for c in still if c not in parted and c not in failing]
     if open_:
-        told.append(f"{_sized(open_)} {_is(open_)} inconclusive{_deciding(open_)}.")
+        names = listed([c.variant for c in open_])
+        lines.append(f"{names} {_is(open_)} inconclusive: neither a difference nor equivalence is shown.")
+        lines += _settling(open_)
     if failing:
-        told.append(f"{_sized(failing)} {_is(failing)} inconclusive, counting the runs that failed.")
+        lines.append(f"{_sized(failing)} {_is(failing)} inconclusive, counting the runs that failed.")
     if parted:
-        told.append(f"{listed([c.variant for c in parted])} {_is(parted)} inconclusive while runs are missing.")
-    if "undecidable by design" in by:
-        cases = by["undecidable by design"]
-        told.append(f"{listed([c.variant for c in cases])} {_is(cases)} undecidable by design.")
+        lines.append(f"{listed([c.variant for c in parted])} {_is(parted)} inconclusive while runs are missing.")
+    for text in ("undecidable by design", "undecidable (runs failed)"):
+        cases = [c for c in by.get("undecidable by design", []) if verdict_text(c) == text]
+        if cases:
+            lines.append(f"{listed([c.variant for c in cases])} {_is(cases)} {text}.")
     failed = [c for c in contrasts if c.arm.failures]
     if failed:
-        counts = [f"{c.arm.failures} of {c.arm.runs} of {c.variant}" for c in failed]
-        told.append(f"Runs failed: {listed(counts)}.")
-    return told
+        shares = [f"{c.arm.failures} of {c.arm.runs} of {c.variant}" for c in failed]
+        lines.append(f"Runs failed: {listed(shares)}.")
+    return lines
 
 
-def _deciding(contrasts: Sequence[Contrast]) -> str:
-    """What would decide inconclusive contrasts: the seeds that the hardest of them needs."""
+def _described_baseline(contrast: Contrast) -> str:
+    """The baseline with its mean, over the runs that did not fail."""
+    arm, metric = contrast.baseline, contrast.metric
+    if arm.mean is None:  # none of its runs finished alive
+        return "the baseline"
+    unit = " %" if metric.unit == "points" else f" {metric.unit}" if metric.unit else ""
+    mean = level(dataclasses.replace(arm, failures=0), metric.digits)
+    alive = arm.runs - arm.failures
+    over = f"the {alive} of {arm.runs} seeds that did not fail" if arm.failures else plural(alive, "seed")
+    return f"the baseline ({mean}{unit} {title(metric)} over {over})"
+
+
+def _settling(contrasts: Sequence[Contrast]) -> list[str]:
+    """How many seeds would settle inconclusive contrasts, where that can be computed for all of them."""
     needs = [c.needs for c in contrasts]
-    seeds = [n for t in needs if t is not None for n in (t.seeds_difference_first, t.seeds_equivalence_first)]
+    seeds = [n for x in needs if x is not None for n in (x.seeds_difference_first, x.seeds_equivalence_first)]
     known = [n for n in seeds if n is not None]
     if not seeds or len(known) < len(seeds) or None in needs:
-        return ""
+        return []
     first = contrasts[0]
-    return (
-        f". For {'the hardest of them' if len(contrasts) > 1 else 'it'} {max(known):,} seeds would decide between no"
-        f" difference and one of {first.metric.size(first.margin)}, with a chance of {first.power * 100:g} %"
-    )
+    which = "it" if len(contrasts) == 1 else "both of them" if len(contrasts) == 2 else "all of them"
+    return [
+        (
+            f"{max(known):,} seeds would settle {which} at a margin of {first.metric.size(first.margin)} with"
+            f" {first.power * 100:g} % power."
+        )
+    ]
 
 
 def sentence(contrast: Contrast) -> str:
-    """One contrast in plain words: the verdict, its numbers, its test, and what limits it."""
+    """One contrast in words: the verdict, its numbers, its test, and what limits it."""
     parts = [_verdict(contrast)]
     if contrast.failures:
         parts.append(_failures(contrast))
@@ -229,11 +257,11 @@ def sentence(contrast: Contrast) -> str:
     if contrast.normal_theory_only:
         parts.append(
             f"Normal theory only: at {contrast.n_planned} seeds and {plural(contrast.family, 'contrast')} no exact test"
-            f" could decide (that needs {contrast.seeds_for_floor})."
+            f" could confirm this (that needs {contrast.seeds_for_floor} seeds)."
         )
     else:
         parts.append(_disagreement(contrast))
-    parts += [_at_the_floor(contrast), _one_seed(contrast), _other_texts(contrast), _given_this_seed(contrast)]
+    parts += [_at_the_floor(contrast), *fragile(contrast), _other_examples(contrast), _given_this_seed(contrast)]
     whole = contrast.n_pairs == contrast.n_planned and contrast.test != "e-process"
     if contrast.verdict == "inconclusive" and estimate is not None and whole:
         parts.append(needed(contrast))
@@ -241,83 +269,90 @@ def sentence(contrast: Contrast) -> str:
 
 
 def _disagreement(contrast: Contrast) -> str:
-    """Which companions say otherwise about p <= alpha."""
-    beside = contrast.sensitivity
+    """Which robustness checks disagree with the planned test about p <= alpha."""
+    others = contrast.sensitivity
     p = {
-        "sign-flip": beside.sign_flip_holm,
-        "Wilcoxon": beside.wilcoxon_holm,
-        "max-T": beside.max_t if beside.max_t is not None else 1.0,
+        "sign-flip": others.sign_flip_holm,
+        "Wilcoxon": others.wilcoxon_holm,
+        "max-T": others.max_t if others.max_t is not None else 1.0,
     }
-    against = [f"{name} ({p_equals(p[name])})" for name in beside.disagree]
+    against = [f"{name} ({p_equals(p[name])})" for name in others.disagree]
     if not against:
         return ""
-    return f"Adjusted as the t test is, {listed(against)} would say otherwise. The t test was planned, and decides."
+    return f"Robustness checks disagree: {listed(against)}. The verdict is that of the planned t test."
 
 
 def _at_the_floor(contrast: Contrast) -> str:
-    """Whether the exact p is the smallest that there is, and does not decide."""
+    """Whether the exact p is the smallest possible one, and still above alpha."""
     exact = contrast.test in ("worst_rank", "exact (constant difference)")
     if not exact or contrast.verdict != "inconclusive" or contrast.p is None or contrast.p > contrast.floor:
         return ""
-    return f"No smaller p exists at {contrast.n_planned} seeds: {p_equals(contrast.floor)} before Holm."
+    return f"This is the smallest p possible at {contrast.n_planned} seeds ({p_equals(contrast.floor)} before Holm)."
 
 
-def _one_seed(contrast: Contrast) -> str:
-    """Whether the verdict hangs on one seed."""
+def fragile(contrast: Contrast, *, short: bool = False) -> list[str]:
+    """What a verdict rests on that changes when one seed is left out; nothing for one that does not change."""
     flips = [x for x in contrast.left_out if x.flips]
     if not flips:
-        return ""
+        return []
+    verdicts = " or ".join(sorted({shown(x.verdict) for x in flips}))
     if len(flips) == 1:
-        return f"One seed flips this: without seed {flips[0].seed} it would be {flips[0].verdict}."
-    verdicts = listed(sorted({x.verdict for x in flips}))
+        rests = f"rests on seed {flips[0].seed}"
+        return [rests] if short else [f"{rests[0].upper()}{rests[1:]}: leaving it out makes it {verdicts}."]
+    if short:
+        return ["rests on the number of seeds"]
     which = ", ".join(str(x.seed) for x in flips[:8]) + (", ..." if len(flips) > 8 else "")
-    return (
-        f"One seed flips this: it would be {verdicts} without any one of {len(flips)} of the {contrast.n_planned} seeds"
-        f" ({which})."
-    )
+    return [
+        (
+            f"Rests on the number of seeds: leaving out any of {len(flips)} of {contrast.n_planned} ({which}) makes it"
+            f" {verdicts}."
+        )
+    ]
 
 
 def effect_sentence(effect: JudgedEffect, metric: Metric) -> str:
-    """One main effect or interaction in words."""
+    """One main effect or interaction in a sentence."""
     e, judged = effect.estimate, effect.judgement
     size = DASH if e is None else f"{signed(e.difference, metric.digits)} {metric.unit}".rstrip()
     tested = f", p {p_text(judged.p_holm)} after Holm" if judged.tested.p is not None else f" ({judged.reason})"
-    return f"{effect.name}: {size} {interval(e, metric.digits)}, {effect.finding}{tested}."
+    return f"{effect.name}: {size} {interval(e, metric.digits)}, {shown(effect.finding)}{tested}."
 
 
-def secondary_sentence(told: Secondary) -> str:
-    """One contrast on a secondary metric in words."""
-    e, metric = told.estimate, told.metric
+def secondary_sentence(row: Secondary) -> str:
+    """One contrast on a secondary metric in a sentence."""
+    e, metric = row.estimate, row.metric
     size = DASH if e is None else f"{signed(e.difference, metric.digits)} {metric.unit}".rstrip()
-    p = DASH if told.p is None else p_text(told.p_bh)
+    p = DASH if row.p is None else p_text(row.p_bh)
     return (
-        f"{told.variant}, {title(metric)} ({metric.better} is better), exploratory: {size}"
+        f"{row.variant}, {title(metric)} ({metric.better} is better), exploratory: {size}"
         f" {interval(e, metric.digits)}, p {p} after Benjamini and Hochberg."
     )
 
 
-def _other_texts(contrast: Contrast) -> str:
-    """What the second source of variance says, where it says something else than the seeds."""
+def _other_examples(contrast: Contrast) -> str:
+    """Whether a shown difference also holds over test examples, taken as a sample like the seeds."""
     two, e = contrast.two_source, contrast.estimate
     if two is None or not two.estimable or e is None or e.low is None or e.high is None:
         return ""
     if two.low is None or two.high is None or contrast.verdict not in ("better", "worse"):
         return ""
     low, high = 100 * two.low, 100 * two.high
-    told = f"the interval over seeds and test examples is [{signed(low)} to {signed(high)}]"
     holds = "should hold" if low > 0 or high < 0 else "might not hold"
-    return f"On other texts like these it {holds}: {told}."
+    return (
+        f"On other test examples like these it {holds}: the interval over seeds and test examples is"
+        f" {signed(low)} to {signed(high)}."
+    )
 
 
 def _given_this_seed(contrast: Contrast) -> str:
-    """Of a single seed, all that can be tested: McNemar's test over the test examples."""
+    """For a single seed, all that can be tested: McNemar's test over the test examples."""
     if contrast.n_planned != 1 or not contrast.mcnemar:
         return ""
-    told = contrast.mcnemar[0]
+    counts = contrast.mcnemar[0]
     return (
-        f"Given this seed, it is right where the baseline is wrong on {told.variant_only:,} test examples, and wrong"
-        f" where the baseline is right on {told.baseline_only:,} (McNemar, mid-{p_equals(told.p_mid)}): that says"
-        " nothing about other seeds."
+        f"Given this seed, it is right where the baseline is wrong on {counts.variant_only:,} test examples, and wrong"
+        f" where the baseline is right on {counts.baseline_only:,} (McNemar, mid-{p_equals(counts.p_mid)}): this holds"
+        " for no other seed."
     )
 
 
@@ -332,7 +367,7 @@ def _verdict(contrast: Contrast) -> str:
         return f"{name} is inconclusive: {there} have both results, and nothing is tested until all have.{so_far}"
     if contrast.verdict == "undecidable by design":
         seen = "" if estimate is None or contrast.failures else f" The difference seen is {size}."
-        return f"{name} is undecidable by design: {contrast.reason}.{seen}"
+        return f"{name} is {verdict_text(contrast).partition(' (')[0]}: {contrast.reason}.{seen}"
     if contrast.test == "worst_rank":
         if contrast.verdict == "inconclusive":
             return f"{name} is inconclusive ({tested})."
@@ -344,14 +379,14 @@ def _verdict(contrast: Contrast) -> str:
     tost = f"TOST {p_equals(contrast.p_tost_holm)} after Holm"
     if contrast.verdict == "trivial":
         return (
-            f"{name} differs from the baseline by {size} ({tested}), which is shown to be less than the"
-            f" margin of {margin} ({tost})."
+            f"{name} is negligible: it differs from the baseline by {size} ({tested}), which is shown to be less than"
+            f" the margin of {margin} ({tost})."
         )
     if contrast.verdict == "equivalent":
         return f"{name} is equivalent to the baseline within ±{margin}: difference {size} ({tost})."
     return (
         f"{name} is inconclusive: the difference of {size} is neither shown to differ from 0 ({tested}) nor"
-        f" to be under {margin} ({tost})."
+        f" shown to be under {margin} ({tost})."
     )
 
 
@@ -362,7 +397,7 @@ def _failures(contrast: Contrast) -> str:
         f"Given that neither run failed ({estimate.n} of {plural(contrast.n_planned, 'pair')}), the difference is"
         f" {_size(estimate, contrast.metric)}."
         if estimate is not None
-        else "In no pair did both runs come through."
+        else "In no pair did both runs finish without failing."
     )
     return (
         f"{arm.failures} of {arm.runs} of its runs failed, {base.failures} of {base.runs} of the baseline's (exact"
@@ -374,7 +409,7 @@ def _test(contrast: Contrast) -> str:
     names = {
         "t": "paired t test",
         "worst_rank": "exact worst-rank test",
-        "e-process": "e-process, valid at any time of looking",
+        "e-process": "e-process, valid at every look",
         "none": "no test",
     }
     return names.get(contrast.test, "exact test of a constant difference")
@@ -384,7 +419,7 @@ def _size(estimate: Estimate | None, metric: Metric, *, with_interval: bool = Tr
     if estimate is None:
         return DASH
     low, high = signed(estimate.low, metric.digits), signed(estimate.high, metric.digits)
-    bounds = "" if estimate.low is None or not with_interval else f" [95 % t interval {low} to {high}]"
+    bounds = "" if estimate.low is None or not with_interval else f" [95 % confidence interval {low} to {high}]"
     return f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip() + bounds
 
 
@@ -393,12 +428,15 @@ def _sized(contrasts: Sequence[Contrast]) -> str:
 
 
 def _brief(contrast: Contrast) -> str:
-    estimate = contrast.estimate
-    metric = contrast.metric
+    """Difference and confidence interval, after the number of failed runs where there are any."""
+    estimate, metric = contrast.estimate, contrast.metric
     size = DASH
     if estimate is not None:
-        told = f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip()
-        size = f"{told} {interval(estimate, metric.digits)}"
+        size = f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip()
+        if estimate.low is None:
+            size = f"{size}, {interval(estimate, metric.digits)}" if estimate.n > 2 else size
+        else:
+            size += f", 95 % CI {signed(estimate.low, metric.digits)} to {signed(estimate.high, metric.digits)}"
     if not contrast.failures:
         return size
     failed = f"{plural(contrast.failures, 'failed run')} counted as worst"
@@ -407,10 +445,6 @@ def _brief(contrast: Contrast) -> str:
 
 def _is(contrasts: Sequence[Contrast]) -> str:
     return "is" if len(contrasts) == 1 else "are"
-
-
-def _s(contrasts: Sequence[Contrast]) -> str:
-    return "s" if len(contrasts) == 1 else ""
 
 
 def _value(value: object) -> str:

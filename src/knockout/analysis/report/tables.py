@@ -150,8 +150,8 @@ def forest_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
     return frame.astype({"difference": float, "low": float, "high": float})
 
 
-def texts_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
-    """What the picture of both variances shows of each contrast. Points."""
+def examples_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
+    """Each contrast over seeds, and over seeds and test examples: the data of the figure. Points."""
     rows = []
     for c in contrasts:
         two, e = c.two_source, c.estimate

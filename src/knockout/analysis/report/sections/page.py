@@ -1,0 +1,209 @@
+"""The pages: which sections a report has, and in which order."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+import pandas as pd
+
+from knockout.analysis import history
+from knockout.analysis.inference.claims import Judged
+from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.report import sentences, tables
+from knockout.analysis.report.blocks import Figure, Page, Section
+from knockout.analysis.report.sections import further, setting, verdicts
+from knockout.analysis.results import Results
+from knockout.analysis.stats.trace import recording
+from knockout.design import Variant
+
+
+def study_page(
+    results: Results,
+    comparison: Comparison,
+    claims: Sequence[Judged],
+    *,
+    figures: Sequence[Figure],
+    late: Mapping[str, str],
+) -> Page:
+    """The report of a study. `late`: variant -> why its contrast is exploratory."""
+    design, recipe = results.design, results.design.recipe
+    tuning = (
+        "one learning rate for all variants (not tuned per variant)"
+        if "learning_rate" in recipe
+        else "nothing tuned per variant"
+    )
+    runs, rate = needed_runs(results, comparison), recipe.get("learning_rate")
+    with recording(comparison.trace):
+        costs = tables.cost_rows(results)
+    return Page(
+        title=f"Ablation study “{design.study}”, {tuning}",
+        question=design.question,
+        answer=tuple(study_answer(results, comparison)),
+        warnings=exploratory_warnings(late),
+        sections=_existing(
+            *_judging(comparison, figures, described=design.described, late=late),
+            setting.design(
+                "Each variant is the baseline with one thing changed. All share the same seeds, so every run of a"
+                " variant is compared with the baseline's run of the same seed.",
+                history.design_rows(results),
+                notes=comparison.notes,
+            ),
+            *_checks(comparison),
+            further.claims(
+                claims, later=history.later_claims(results), margin=comparison.metric.size(comparison.plan.margin)
+            ),
+            setting.failed_and_missing(_troubles(runs)),
+            setting.costs(costs, workers=history.workers(results)),
+            setting.limits(sentences.limits(learning_rate=rate if isinstance(rate, float) else None)),
+            setting.provenance(
+                history.provenance_rows(results, version=version("knockout")),
+                files="summary.csv (runs), contrasts.csv (tests), costs.csv (seconds, memory, machines), figures/*.csv"
+                " (the data of the figures), and analysis.json (every number with the call that made it)",
+            ),
+            setting.glossary(),
+        ),
+    )
+
+
+def comparison_page(
+    comparison: Comparison,
+    *,
+    title: str,
+    question: str,
+    provenance: Sequence[tuple[str, str]],
+    figures: Sequence[Figure],
+) -> Page:
+    """The report of runs that come from elsewhere."""
+    planned = len(comparison.seeds) * (len(comparison.contrasts) + 1)
+    done = comparison.contrasts[0].baseline.runs + sum(c.arm.runs for c in comparison.contrasts)
+    unpaired = [
+        (c.variant, str(p.seed), p.state, "", "")
+        for c in comparison.contrasts
+        for p in c.pairs
+        if p.state != "complete"
+    ]
+    return Page(
+        title=title,
+        question=question,
+        answer=tuple(sentences.answer(comparison.contrasts, done=done, planned=planned)),
+        warnings=(),
+        sections=_existing(
+            *_judging(comparison, figures, described={}, late={}),
+            setting.design(
+                "Every run of a variant is compared with the baseline's run of the same seed.",
+                _comparison_design(comparison),
+                notes=comparison.notes,
+            ),
+            *_checks(comparison),
+            setting.failed_and_missing(unpaired),
+            setting.limits(
+                (
+                    (
+                        "Metric, margin, baseline and variants were named when this report was made. Whether they were"
+                        " fixed before results existed is not known."
+                    ),
+                    "What runs of one seed share, and what was tuned for which variant, is not known here.",
+                    (
+                        "Verdicts are over the seeds given, on one test set. If seeds were added after looking at"
+                        " results, every p value here is too small."
+                    ),
+                )
+            ),
+            setting.provenance(
+                provenance,
+                files="contrasts.csv (tests), figures/*.csv (the data of the figures), and analysis.json (every number"
+                " with the call that made it)",
+            ),
+            setting.glossary(),
+        ),
+    )
+
+
+def study_answer(results: Results, comparison: Comparison) -> list[str]:
+    """What a study found, in a few sentences."""
+    runs = needed_runs(results, comparison)
+    done = int(runs["status"].isin(["finished", "diverged"]).sum())
+    return sentences.answer(comparison.contrasts, done=done, planned=len(runs))
+
+
+def exploratory_warnings(late: Mapping[str, str]) -> tuple[str, ...]:
+    """The warning that some contrasts are exploratory, with the reasons."""
+    if not late:
+        return ()
+    return (
+        (
+            f"Some contrasts are exploratory, and marked so: {'; '.join(sorted(set(late.values())))}. They count in"
+            " Holm's correction, which can only raise the p values of the others."
+        ),
+    )
+
+
+def needed_runs(results: Results, comparison: Comparison) -> pd.DataFrame:
+    """The runs of a study, without those that were not needed any more once all was decided."""
+    if comparison.sequential is None or comparison.sequential.decided_at is None:
+        return results.runs
+    return results.runs[results.runs["seed"].isin(comparison.seeds)]
+
+
+def _existing(*sections: Section | None) -> tuple[Section, ...]:
+    return tuple(s for s in sections if s is not None)
+
+
+def _judging(
+    comparison: Comparison, figures: Sequence[Figure], *, described: Mapping[str, Variant], late: Mapping[str, str]
+) -> list[Section]:
+    return [
+        verdicts.verdicts(comparison, described=described, late=late),
+        verdicts.reading(comparison),
+        *map(setting.figure, figures),
+        verdicts.in_words(comparison),
+    ]
+
+
+def _checks(comparison: Comparison) -> list[Section | None]:
+    return [
+        verdicts.robustness(comparison),
+        verdicts.sizes(comparison),
+        further.sequential(comparison),
+        verdicts.leave_one_seed_out(comparison),
+        further.test_examples(comparison),
+        *(further.factorial(c, comparison.metric, index=i) for i, c in enumerate(comparison.crossings, 1)),
+        further.aa_arms(comparison),
+        further.secondary(comparison),
+    ]
+
+
+def _comparison_design(comparison: Comparison) -> list[tuple[str, str]]:
+    metric, plan = comparison.metric, comparison.plan
+    seeds = ", ".join(map(str, comparison.seeds[:12])) + (", …" if len(comparison.seeds) > 12 else "")
+    return [
+        ("Baseline", comparison.baseline),
+        ("Variants", str(len(comparison.contrasts))),
+        ("Seeds", f"{len(comparison.seeds)} ({seeds})"),
+        (
+            "Judged by",
+            (
+                f"{metric.name} ({metric.better} is better), paired t test, Holm over {len(comparison.contrasts)}"
+                f" contrasts, alpha {plan.alpha:g}, margin {metric.size(plan.margin)}"
+            ),
+        ),
+    ]
+
+
+def _troubles(runs: pd.DataFrame) -> list[tuple[str, str, str, str, str]]:
+    """Every run that failed or has no result, as (variant, seed, status, reason, folder); those that were never tried
+    in one row per variant."""
+    untried = runs["status"] == "missing"
+    tried = runs[(runs["failed"] | (runs["status"] != "finished")) & ~untried]
+    rows = [
+        (
+            str(run["variant"]),
+            str(run["seed"]),
+            "dead" if run["dead"] else str(run["status"]),
+            str(run["reason"]),
+            str(run["folder"]),
+        )
+        for run in tried.to_dict("records")
+    ]
+    for variant, own in runs[untried].groupby("variant", sort=False):
+        rows.append((str(variant), ", ".join(str(s) for s in own["seed"]), "missing", "not run yet", ""))
+    return rows

@@ -1,0 +1,303 @@
+"""The verdicts, how to read them, and what they rest on."""
+
+from collections.abc import Mapping, Sequence
+
+from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.inference.contrasts import Contrast
+from knockout.analysis.report import sentences
+from knockout.analysis.report.blocks import Bullets, Cell, Definitions, Section, Table, table
+from knockout.analysis.report.sentences import DASH, interval, number, p_text, signed
+from knockout.analysis.stats.metric import Metric
+from knockout.analysis.stats.power import Needs, span
+from knockout.design import Variant
+
+INTERVAL = "95 % confidence interval"
+
+
+def verdicts(comparison: Comparison, *, described: Mapping[str, Variant], late: Mapping[str, str]) -> Section:
+    """The table of verdicts. `described`: variant -> what it changes; `late`: variant -> why it is exploratory."""
+    return Section(
+        id="verdicts",
+        title="Verdicts",
+        blocks=(verdict_table(comparison, described=described, late=late),),
+        notes=(
+            (
+                "The verdict follows from the p values after Holm's correction. The confidence intervals are over"
+                " seeds and not adjusted for the number of variants; they do not set the verdict. Where runs failed, p"
+                " comes from the exact worst-rank test, which counts failures; difference and interval then cover only"
+                " the pairs in which neither run failed. A range after the failed runs is the 95 % Wilson interval of"
+                " their rate."
+            ),
+        ),
+    )
+
+
+def verdict_table(comparison: Comparison, *, described: Mapping[str, Variant], late: Mapping[str, str]) -> Table:
+    """One row per variant, under one of the baseline."""
+    metric, base = comparison.metric, comparison.contrasts[0].baseline
+    head = (
+        comparison.baseline,
+        sentences.plural(base.runs, "run"),
+        f"{base.failures} of {base.runs}",
+        sentences.level(base, metric.digits),
+    )
+    return table(
+        (
+            "Variant",
+            "#Pairs",
+            "#Failed runs",
+            f"#{sentences.header(metric)}, mean ± sd",
+            f"#{difference_header(metric)}",
+            "#p",
+            "#p, Holm",
+            "#d_z",
+            "Verdict",
+        ),
+        [(*head, "", "", "", "", ""), *(_verdict_row(c, described, late) for c in comparison.contrasts)],
+    )
+
+
+def difference_header(metric: Metric) -> str:
+    """The head of a column of differences with their intervals."""
+    return f"Difference{f', {metric.unit}' if metric.unit else ''} [{INTERVAL}]"
+
+
+def verdict_cell(contrast: Contrast, tags: Sequence[str] = ()) -> Cell:
+    """The verdict as a coloured label."""
+    text = sentences.verdict_text(contrast)
+    return Cell(text=text, badge=text.split()[0], notes=tuple(tags))
+
+
+def difference_cell(contrast: Contrast) -> Cell:
+    """Difference and interval, with the number of pairs where failed runs are left out of it."""
+    estimate, digits = contrast.estimate, contrast.metric.digits
+    given = contrast.failures and estimate is not None
+    return Cell(
+        text=f"{signed(None if estimate is None else estimate.difference, digits)} {interval(estimate, digits)}",
+        notes=(f"neither failed: {estimate.n} pairs",) if given and estimate is not None else (),
+    )
+
+
+def counts(contrast: Contrast) -> tuple[str, str]:
+    """Pairs, and failed runs with the interval of their rate."""
+    arm = contrast.arm
+    low, high = arm.rate_low, arm.rate_high
+    rate = f" [{100 * low:.0f}–{100 * high:.0f} %]" if arm.failures and low is not None and high is not None else ""
+    pairs = str(contrast.n_pairs) + (f" of {contrast.n_planned}" if contrast.n_pairs < contrast.n_planned else "")
+    return pairs, f"{arm.failures} of {arm.runs}{rate}"
+
+
+def _verdict_row(
+    contrast: Contrast, described: Mapping[str, Variant], late: Mapping[str, str]
+) -> tuple[Cell | str, ...]:
+    estimate = contrast.estimate
+    tags = ["exploratory"] if contrast.variant in late else []
+    tags += ["identical predictions"] if contrast.identical else ["same values"] if contrast.unchanged else []
+    tags += ["normal theory only"] if contrast.normal_theory_only else []
+    tags += sentences.fragile(contrast, short=True)
+    change = sentences.change(described, contrast.variant)
+    return (
+        Cell(text=contrast.variant, notes=(change,) if change else ()),
+        *counts(contrast),
+        sentences.level(contrast.arm, contrast.metric.digits),
+        difference_cell(contrast),
+        p_text(contrast.p),
+        p_text(contrast.p_holm) if contrast.p is not None else DASH,
+        signed(None if estimate is None else estimate.d_z),
+        verdict_cell(contrast, tags),
+    )
+
+
+def reading(comparison: Comparison) -> Section:
+    """What each verdict means, with this plan's numbers."""
+    plan, metric = comparison.plan, comparison.metric
+    return Section(
+        id="reading",
+        title="How to read a verdict",
+        blocks=(Definitions(items=tuple(sentences.meanings(plan, metric))),),
+    )
+
+
+def in_words(comparison: Comparison) -> Section:
+    """One sentence or more on each variant."""
+    return Section(
+        id="words",
+        title="Each variant in words",
+        blocks=(Bullets(items=tuple(map(sentences.sentence, comparison.contrasts))),),
+    )
+
+
+def robustness(comparison: Comparison) -> Section:
+    """The same contrasts under other tests."""
+    first = comparison.contrasts[0]
+    k = first.family
+    return Section(
+        id="robustness",
+        title="Robustness checks",
+        lead=(
+            (
+                "The same contrasts under other tests. Verdicts do not use them. Where two p values stand in a cell,"
+                " the second is after Holm's correction."
+            ),
+        ),
+        blocks=(
+            table(
+                (
+                    "Variant",
+                    "Planned test",
+                    "#n",
+                    "#Sign-flip p",
+                    "#Wilcoxon p",
+                    "#max-T p",
+                    "#TOST p",
+                    "#Welch p",
+                    "#Failures, exact p",
+                ),
+                map(_robustness_row, comparison.contrasts),
+                dense=True,
+            ),
+        ),
+        notes=(
+            (
+                "The sign-flip and Wilcoxon tests are exact and allow for ties; max-T flips the signs of whole seeds"
+                f" for all variants at once, from 6 seeds on. With {len(comparison.seeds)} pairs no exact test can"
+                f" give a p below {p_text(first.floor)}; over {sentences.plural(k, 'contrast')} a sign-flip test needs"
+                f" {first.seeds_for_floor} seeds to pass Holm's correction. Welch's test ignores the pairing."
+            ),
+        ),
+    )
+
+
+def _two(raw: float | None, adjusted: float | None) -> str:
+    return DASH if raw is None else f"{p_text(raw)} / {p_text(adjusted)}"
+
+
+def _robustness_row(contrast: Contrast) -> tuple[Cell | str, ...]:
+    e, others = contrast.estimate, contrast.sensitivity
+    tested = {"t": "paired t", "worst_rank": "worst-rank"}.get(contrast.test, contrast.test)
+    return (
+        contrast.variant,
+        Cell(text=tested, notes=(f"disagrees: {', '.join(others.disagree)}",) if others.disagree else ()),
+        str(e.n if e is not None else 0),
+        _two(None if others.sign_flip is None else others.sign_flip.p, others.sign_flip_holm),
+        _two(None if others.wilcoxon is None else others.wilcoxon.p, others.wilcoxon_holm),
+        p_text(others.max_t),
+        _two(contrast.p_tost, contrast.p_tost_holm),
+        p_text(e.p_welch if e is not None else None),
+        p_text(contrast.p_failures),
+    )
+
+
+def sizes(comparison: Comparison) -> Section:
+    """Effect sizes, and the differences and seeds that the observed spread allows."""
+    plan, first = comparison.plan, comparison.contrasts[0]
+    margin, power = comparison.metric.size(plan.margin), f"{plan.power * 100:g} %"
+    return Section(
+        id="sizes",
+        title="Effect sizes, and what more seeds would show",
+        blocks=(
+            table(
+                (
+                    "Variant",
+                    "#sd of differences",
+                    "#d_z",
+                    "#g_z",
+                    "#d_av",
+                    "#Cliff's delta",
+                    "#Win rate",
+                    "#Correlation",
+                    "#Ratio of sds",
+                    "#p of ratio",
+                    "#Minimum detectable",
+                    "#Seeds, difference",
+                    "#Seeds, equivalence",
+                ),
+                map(_size_row, comparison.contrasts),
+                dense=True,
+            ),
+        ),
+        notes=(
+            (
+                f"Minimum detectable: the smallest difference found with {power} power at the standard deviation seen"
+                f" here. Seeds: how many would find a difference of {margin}, or show equivalence if there is none,"
+                " with the same power. Neither uses the difference seen. Two numbers: tested alone, and as the first"
+                " under Holm."
+            ),
+            (
+                "Win rate: share of seeds at which the variant is better, ties count half. Ratio of sds: variant to"
+                " baseline over seeds, with the Pitman-Morgan test, which assumes normal values. At this number of"
+                " seeds pairing finds smaller differences than independent samples where the correlation is above"
+                f" {number(first.pairing_pays_above)}."
+            ),
+        ),
+    )
+
+
+def _size_row(contrast: Contrast) -> tuple[str, ...]:
+    e, spread, needs = contrast.estimate, contrast.sensitivity.stability, contrast.needs
+
+    def seeds(alone: str, first: str) -> str:
+        return DASH if needs is None else _range(needs, alone, first)
+
+    return (
+        contrast.variant,
+        number(e.sd if e is not None else None, contrast.metric.digits),
+        signed(e.d_z if e is not None else None),
+        signed(e.g_z if e is not None else None),
+        signed(e.d_av if e is not None else None),
+        signed(e.cliffs_delta if e is not None else None),
+        number(e.win_rate if e is not None else None),
+        number(e.correlation if e is not None else None),
+        number(None if spread is None else spread.ratio),
+        p_text(None if spread is None else spread.p),
+        sentences.detectable(contrast).replace(" to ", DASH),
+        seeds("seeds_difference", "seeds_difference_first"),
+        seeds("seeds_equivalence", "seeds_equivalence_first"),
+    )
+
+
+def _range(needs: Needs, alone: str, first: str) -> str:
+    return span(getattr(needs, alone), getattr(needs, first)).replace(" to ", DASH)
+
+
+def leave_one_seed_out(comparison: Comparison) -> Section | None:
+    """Every verdict without each of the seeds."""
+    rows = [_left_out_row(c) for c in comparison.contrasts if c.left_out]
+    if not rows:
+        return None
+    return Section(
+        id="leave-one-seed-out",
+        title="Leave-one-seed-out",
+        lead=(
+            (
+                "All variants judged again without each seed. A verdict that changes without one particular seed rests"
+                " on that seed; one that changes without any of several seeds rests on the number of seeds."
+            ),
+        ),
+        blocks=(
+            table(
+                ("Variant", "Verdict", "#Difference", "#p, Holm", "#TOST p, Holm", "Seeds without which it changes"),
+                rows,
+            ),
+        ),
+        notes=("Every case: seeds.csv.",),
+    )
+
+
+def _left_out_row(contrast: Contrast) -> tuple[str, ...]:
+    digits, cases = contrast.metric.digits, contrast.left_out
+    differences = [x.difference for x in cases if x.difference is not None]
+    p, tost = [x.p_holm for x in cases], [x.p_tost_holm for x in cases]
+    flips: dict[str, list[str]] = {}
+    for x in cases:
+        if x.flips:
+            flips.setdefault(sentences.shown(x.verdict), []).append(str(x.seed))
+    changed = "; ".join(f"{', '.join(seeds)} (then {verdict})" for verdict, seeds in flips.items())
+    return (
+        contrast.variant,
+        sentences.verdict_text(contrast),
+        f"{signed(min(differences), digits)} to {signed(max(differences), digits)}" if differences else DASH,
+        f"{p_text(min(p))} to {p_text(max(p))}" if contrast.p is not None else DASH,
+        f"{p_text(min(tost))} to {p_text(max(tost))}" if contrast.p_tost is not None else DASH,
+        changed or "none",
+    )
