@@ -19,7 +19,8 @@ from knockout.design import (
     save_design,
     write_design,
 )
-from knockout.record import replace_json
+from knockout.files import json_text, replace_json
+from knockout.plan import FIXED
 from knockout.strict import FaultsError
 from knockout.study import Plan, Study, design, digest, read_study
 
@@ -56,10 +57,13 @@ def raw(root: Path) -> Any:
     return json.loads((root / "design.json").read_text(encoding="utf-8"))
 
 
-def test_the_published_design_has_the_same_bytes_when_it_is_written_again(root: Path) -> None:
+def test_the_published_design_is_the_same_when_it_is_written_again(root: Path) -> None:
     root.mkdir(parents=True)
     save_design(root, read(REFERENCE))
-    assert (root / "design.json").read_bytes() == (REFERENCE / "design.json").read_bytes()
+    published = raw(REFERENCE)
+    for when in ("first", "now"):  # keys of earlier plans, which had one value each
+        published[when]["plan"] = {k: v for k, v in published[when]["plan"].items() if k not in FIXED}
+    assert (root / "design.json").read_text(encoding="utf-8") == json_text(published)
 
 
 def test_a_new_design_reads_back_equal_and_is_written_again_with_the_same_bytes(root: Path, study: Study) -> None:

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from knockout.design import read_design, save_design, write_design
+from knockout.files import json_text
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
 from knockout.ledger import MAX_RETRIES, Ledger, read_ledger, run_config
-from knockout.record import read_record, write_json, write_record
+from knockout.record import read_record, write_record
 from knockout.study import Run, Study, design, read_study
 
 WriteStudy = Callable[..., Path]
@@ -154,9 +155,9 @@ def test_the_second_of_two_orphans_changes_nothing(study: Study, root: Path) -> 
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_json_stays_strict(value: float, study: Study, root: Path, tmp_path: Path) -> None:
+def test_json_stays_strict(value: float, study: Study, root: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        write_json(tmp_path / "a.json", {"x": [value]})
+        json_text({"x": [value]})
     run = design(study, data_id=DATA_ID)[0]
     bad = dataclasses.replace(outcome_of(run), metrics={"test": {"loss": value}})
     with pytest.raises(ValueError, match="JSON"):

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import pydantic
 
 from knockout.errors import UserError
+from knockout.files import replace_json
 from knockout.plan import build_plan
-from knockout.record import replace_json
 from knockout.strict import FaultsError, got_text
 from knockout.study import SCHEMA, Budget, Claim, Plan, Run, RunSpec, Study, digest
 from knockout.study import design as runs_of

@@ -8,8 +8,6 @@ blocks of steps, at most 200 of them; left out are the log probabilities of sing
 import hashlib
 import json
 import math
-import os
-import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from knockout.files import replace_file
 from knockout.job import RECORDED
 from knockout.record import Record
 
@@ -48,14 +47,8 @@ def pack(records: Iterable[Record], path: Path) -> int:
     """Write the records into one Parquet file, whole or not at all, and return its size in bytes."""
     rows = [_row(record) for record in sorted(records, key=lambda r: (r.run_id, str(r.outcome["ended"])))]
     columns = {name: [row[name] for row in rows] for name in SCHEMA.names}
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
-    try:
-        pq.write_table(pa.table(columns, schema=SCHEMA), temporary, compression="zstd", compression_level=15)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    table = pa.table(columns, schema=SCHEMA)
+    replace_file(path, lambda file: pq.write_table(table, file, compression="zstd", compression_level=15))
     return path.stat().st_size
 
 

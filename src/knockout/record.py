@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import os
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from knockout.files import json_text, sync
 from knockout.job import RECORDED, Outcome
 
 TableName = Literal["curve", "epochs", "predictions"]
@@ -105,15 +105,15 @@ def write_record(
             "environment": dict(environment),
             "ended": ended,
         }
-        write_json(temporary / "config.json", config)
-        write_json(temporary / "outcome.json", facts)
+        (temporary / "config.json").write_text(json_text(config), encoding="utf-8")
+        (temporary / "outcome.json").write_text(json_text(facts), encoding="utf-8")
         (temporary / "log.txt").write_text(log, encoding="utf-8")
         if recorded:
             _write_tables(temporary, outcome)
         files = sorted(p for p in temporary.iterdir())
-        write_json(temporary / "manifest.json", {p.name: _sha256(p) for p in files})
-        list(_syncing.map(_sync, (*files, temporary / "manifest.json")))
-        _sync(temporary)
+        (temporary / "manifest.json").write_text(json_text({p.name: _sha256(p) for p in files}), encoding="utf-8")
+        list(_syncing.map(sync, (*files, temporary / "manifest.json")))
+        sync(temporary)
         if recorded and read_record(root, config) is not None:  # written by an orphan of this run: it is equal
             shutil.rmtree(temporary)
             return target
@@ -121,7 +121,7 @@ def write_record(
             set_aside(root, target)
         temporary.rename(target)
         try:
-            _sync(parent)
+            sync(parent)
         except BaseException:
             target.rename(temporary)  # who is told that writing failed must not find the record later
             raise
@@ -129,24 +129,6 @@ def write_record(
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return target
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Strict JSON: no NaN tokens, keys sorted, UTF-8."""
-    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
-
-
-def replace_json(path: Path, value: Any) -> None:
-    """Like `write_json`, but a reader sees the old file or the new one, never half of it."""
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
-    try:
-        write_json(temporary, value)
-        _sync(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)  # still there where the disk refused
-    _sync(path.parent)
 
 
 def _folder_name(config: Mapping[str, Any]) -> str:
@@ -203,13 +185,3 @@ def _write_tables(folder: Path, outcome: Outcome) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():  # Windows opens no folders
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

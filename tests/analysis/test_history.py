@@ -5,7 +5,7 @@ from knockout.analysis import history
 from knockout.analysis.report.write import write_report
 from knockout.analysis.results import load
 from knockout.design import write_design
-from knockout.record import replace_json
+from knockout.files import replace_json
 from tests.analysis.conftest import DATA_ID, BuildStudy, data_summary, write_run, write_study
 
 CLAIM = '[[claims]]\nid = "X"\nvariant = "heads_1"\nsays = "{}"\n'

@@ -8,9 +8,9 @@ import pytest
 
 from knockout.analysis.results import ResultsError, load
 from knockout.design import DesignError, write_design
+from knockout.files import replace_json
 from knockout.job import Outcome
 from knockout.ledger import read_ledger
-from knockout.record import replace_json
 from knockout.study import Study, read_study
 from tests.analysis.conftest import DATA_ID, TEST, BuildStudy, data_summary, outcome, predictions, write_run
 

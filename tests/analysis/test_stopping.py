@@ -9,7 +9,7 @@ from knockout.analysis.inference.verdict import ranked_differences
 from knockout.analysis.publish import publish
 from knockout.analysis.results import load
 from knockout.analysis.stopping import look, sentences
-from knockout.record import replace_json
+from knockout.files import replace_json
 from knockout.study import Plan
 from tests.analysis.conftest import BuildStudy
 

@@ -31,9 +31,10 @@ from optuna.trial import FrozenTrial, TrialState
 from knockout.analysis.publish import pack_study
 from knockout.analysis.results import ResultsError
 from knockout.design import read_design, write_design
+from knockout.files import replace_json
 from knockout.job import Curve, Epoch, Outcome, Predictions, Status
 from knockout.ledger import run_config
-from knockout.record import write_json, write_record
+from knockout.record import write_record
 from knockout.study import Run, Study, read_study
 from knockout.sweep import dashboard, snapshot
 from knockout.sweep.dashboard import REBUILD_SECONDS, PortError, Watched, guarded, serving
@@ -492,10 +493,10 @@ class TestSnapshots:
     def test_a_record_of_another_make_is_said_too(self, folder: Folder) -> None:
         app = folder.watch()
         record = folder.finish("baseline", 0)
-        write_json(record / "outcome.json", {"status": "finished"})
+        replace_json(record / "outcome.json", {"status": "finished"})
         names = json.loads((record / "manifest.json").read_text(encoding="utf-8"))
         names["outcome.json"] = hashlib.sha256((record / "outcome.json").read_bytes()).hexdigest()
-        write_json(record / "manifest.json", names)
+        replace_json(record / "manifest.json", names)
         folder.later()
         assert "not up to date" in detail(app)["note"]["body"]
 

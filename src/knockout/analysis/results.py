@@ -1,4 +1,7 @@
-"""From a study's folder to tidy frames: one row per planned run, checked before anything is computed (step 1)."""
+"""From a study's folder to tidy frames: one row per planned run, checked before anything is computed.
+
+analysis/RULES.md, step 1.
+"""
 
 import hashlib
 import json

@@ -3,9 +3,7 @@
 import hashlib
 import importlib.metadata
 import json
-import os
 import unicodedata
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from knockout.data import sources
 from knockout.data.corpus import SPLITS, Corpus
 from knockout.data.limits import check_files
 from knockout.data.sources import cache_folder, read_corpus, source_files
+from knockout.files import replace_file
 from knockout.job import DataRef, DataSpec
 
 READERS = ("datasets", "tokenizers")
@@ -65,10 +64,10 @@ def prepare(spec: DataSpec) -> Prepared:
         "notes": corpus.notes,
     }
     path = folder / f"{name}.npz"
-    _replace(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+    replace_file(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
     content = {"id": data_id, "summary": summary, "arrays": _sha256(path)}
     sealed = json.dumps({**content, "sha256": _seal(content)}, ensure_ascii=False).encode()
-    _replace(path.with_suffix(".json"), lambda file: file.write(sealed))
+    replace_file(path.with_suffix(".json"), lambda file: file.write(sealed))
     return Prepared(ref=DataRef(id=data_id, path=path), summary=summary)
 
 
@@ -139,19 +138,6 @@ def _cached(folder: Path, key: str) -> Prepared | None:
 def _seal(content: Mapping[str, Any]) -> str:
     """sha256 of what the JSON beside the arrays says, the checksum of the arrays included."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _replace(path: Path, write: Any) -> None:
-    """Another process sees the old file or the whole new one; the last writer wins, with the same bytes."""
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
-    try:
-        with temporary.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)  # still there where the disk refused
 
 
 def _sha256(path: Path) -> str:

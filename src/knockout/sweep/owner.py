@@ -20,7 +20,7 @@ import filelock
 import psutil
 
 from knockout.errors import UserError
-from knockout.record import replace_json
+from knockout.files import replace_json
 
 HEARTBEAT_SECONDS = 30.0
 STALE_SECONDS = 300.0

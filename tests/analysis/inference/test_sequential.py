@@ -44,7 +44,7 @@ def test_seven_straight_wins_decide_one_contrast() -> None:
     seven = compared({"base": [1500] * 7, "v": [1510, 1512, 1509, 1511, 1508, 1513, 1501]}, anytime="sign")
     contrast = seven.contrasts[0]
     assert (contrast.verdict, contrast.test) == ("better", "e-process")
-    assert contrast.p == pytest.approx(1 / 26.8, rel=1e-3)  # STATISTICS.md: 7 straight wins give 26.8
+    assert contrast.p == pytest.approx(1 / 26.8, rel=1e-3)  # analysis/RULES.md, step 10: 7 straight wins give 26.8
     assert seven.sequential is not None
     assert seven.sequential.decided_at == 7
     assert seven.sequential.decisions["v"].e == pytest.approx(sign_process([1] * 7)[-1])

@@ -12,7 +12,7 @@ from knockout.analysis.report.render import markdown
 from knockout.analysis.report.study import verdict_note
 from knockout.analysis.report.write import Report, write_report
 from knockout.analysis.results import ResultsError
-from knockout.record import replace_json
+from knockout.files import replace_json
 from tests.analysis.conftest import BuildStudy
 
 REPOSITORY = Path(__file__).parents[3]
@@ -264,11 +264,10 @@ def test_a_disk_that_refuses_leaves_the_old_report(build_study: BuildStudy, monk
     root = build_study({"baseline": BASE, "heads_1": [*BASE]})
     first = contents(root, write_report(root))
 
-    def refuse(self: Path, *_: object, **__: object) -> int:
-        self.touch()
+    def refuse(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr("os.fsync", refuse)
     with pytest.raises(OSError, match="No space"):
         write_report(root)
     monkeypatch.undo()

@@ -1,6 +1,5 @@
 """The files of a report: one HTML page, the same in Markdown, CSV files and figures. Same records, same bytes."""
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from knockout.analysis.report.render import html_page, markdown_page
 from knockout.analysis.report.sections.page import comparison_page, study_page
 from knockout.analysis.report.study import judge_study
 from knockout.analysis.results import Results, ResultsError, load
+from knockout.files import replace_text
 
 OPTIONAL: Mapping[str, Callable[[Comparison], pd.DataFrame]] = {
     "seeds.csv": lambda c: tables.left_out_table(c.contrasts),
@@ -122,14 +122,4 @@ def _write(root: Path, files: Mapping[str, str]) -> None:
         if name not in files:  # of an earlier report, which had it
             (root / name).unlink(missing_ok=True)
     for name, text in files.items():
-        _replace(root / name, text)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole: a reader sees the old one or the new one."""
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        replace_text(root / name, text)
