@@ -73,7 +73,7 @@ def asked(tool: str, case: Case, given: Input, python: str | None) -> Answer:
         "instead": case.instead,
     }
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" or tool == "knockout"}
-    environment["PYTHONSAFEPATH"] = "1"  # else benchmarks/statistics.py stands before the module of that name
+    environment["PYTHONSAFEPATH"] = "1"  # a script's own folder is not searched: no file here hides an installed module
     try:
         done = subprocess.run(
             [python, str(RIVALS), tool],

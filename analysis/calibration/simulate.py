@@ -9,11 +9,9 @@ too where both are noisy, so that they correlate at .5. The margin is one sd of 
 within reach, `trivial` from n = 20.
 """
 
-import gc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import accumulate
 from typing import Literal
 
@@ -56,14 +54,7 @@ ALIKE = ("equivalent", "trivial")
 
 def repeat(simulate: Simulation, seeds: np.random.SeedSequence, repetitions: int) -> list[float]:
     """What a process of its own is asked for."""
-    _settle()
     return [float(x) for x in simulate(np.random.default_rng(seeds), repetitions)]
-
-
-@cache
-def _settle() -> None:
-    """`multipletests`, which e-Holm calls, forces a collection each time: 40 ms over all that is imported."""
-    gc.freeze()
 
 
 def lognormal(rng: np.random.Generator, size: int | tuple[int, ...]) -> Array:
