@@ -25,7 +25,7 @@ def tar() -> bytes:
 @pytest.mark.parametrize(
     ("raw", "got"),
     [
-        (gzip.compress(b"a,b"), "is compressed with gzip: unpack it first (gunzip)"),
+        (gzip.compress(b"a,b", mtime=0), "is compressed with gzip: unpack it first (gunzip)"),
         (bz2.compress(b"a,b"), "is compressed with bzip2"),
         (lzma.compress(b"a,b"), "is compressed with xz"),
         (tar(), "is a tar archive"),

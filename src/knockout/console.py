@@ -1,6 +1,5 @@
 """What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
-import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -132,6 +131,7 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
 
 def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     """Print the variants, the seeds and the data of a study."""
+    from knockout.analysis.stats.chance import chance_level
     from knockout.variants import BASELINE, changes
 
     n, k = len(study.seeds), len(study.variants)
@@ -142,8 +142,8 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     out.print(f"{k} variants and the baseline{placebos} x {total}, in blocks of one seed")
     if summary:
         aside = summary["splits"]["validation"]
-        p = max(aside["labels"]) / aside["count"]
-        bar = p + study.plan.dead_standard_errors * math.sqrt(p * (1 - p) / aside["count"])
+        level = chance_level(aside["labels"], count=aside["count"], standard_errors=study.plan.dead_standard_errors)
+        p, bar = level.majority_share, level.bound
         text = 100 / summary["splits"]["test"]["count"]
         sizes = ", ".join(f"{split} {value['count']}" for split, value in summary["splits"].items())
         classes = len(summary["classes"])

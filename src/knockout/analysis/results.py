@@ -5,19 +5,19 @@ analysis/RULES.md, step 1.
 
 import hashlib
 import json
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from knockout.analysis.inference.pairs import Seed
+from knockout.analysis.stats.chance import chance_level
 from knockout.analysis.stats.e_process import Process
 from knockout.analysis.stats.metric import Metric, counted, raw, share
 from knockout.analysis.stats.scores import macro_f1
@@ -209,7 +209,7 @@ def dead_runs(root: Path) -> list[tuple[str, int]]:
     errors, labels = design.now.plan.dead_standard_errors, design.data.label_counts
     records = read_ledger(root).records
     planned = [run for run in design.runs if run.id in records and records[run.id].status == "finished"]
-    rows = [(run, {"status": "finished"} | _metrics(records[run.id])) for run in planned]
+    rows = [(run, {"status": "finished"} | _scores(records[run.id])) for run in planned]
     return [(run.variant, run.seed) for run, row in rows if _dead(row, labels, standard_errors=errors)]
 
 
@@ -233,6 +233,58 @@ class _Predictions:
     absent: tuple[int, ...]
     """classes that no test label has"""
     right: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A column of summary.csv that is read off a run's record."""
+
+    name: str
+    dtype: Literal["Int64", "Float64"]
+    value: Callable[[Record, _Predictions | None], float | int | None]
+    always: bool = False
+    """also of a run that diverged; the others are of finished runs only"""
+
+
+def _split_columns(split: str, *, macro_f1: bool) -> list[Measured]:
+    """Counts and scores on one split."""
+
+    def of(name: str) -> Callable[[Record, _Predictions | None], float | int | None]:
+        return lambda record, _: record.outcome["metrics"].get(split, {}).get(name)
+
+    def accuracy(record: Record, _: _Predictions | None) -> float | None:
+        counts = record.outcome["metrics"].get(split)
+        return None if counts is None else float(counts["correct"] / counts["count"])
+
+    return [
+        Measured(name=f"{split}_correct", dtype="Int64", value=of("correct")),
+        Measured(name=f"{split}_count", dtype="Int64", value=of("count")),
+        Measured(name=f"{split}_accuracy", dtype="Float64", value=accuracy),
+        *([Measured(name=f"{split}_macro_f1", dtype="Float64", value=_macro_f1)] if macro_f1 else []),
+        Measured(name=f"{split}_loss", dtype="Float64", value=of("loss")),
+    ]
+
+
+def _macro_f1(_: Record, predictions: _Predictions | None) -> float | None:
+    return None if predictions is None else predictions.macro_f1
+
+
+def _steps(record: Record, _: _Predictions | None) -> int | None:
+    steps: int | None = record.outcome["costs"].get("steps")
+    return record.table("curve").num_rows if steps is None and record.packed is None else steps
+
+
+SCORES = (*_split_columns("test", macro_f1=True), *_split_columns("validation", macro_f1=False))
+
+MEASURED: tuple[Measured, ...] = (
+    *SCORES,
+    Measured(name="final_loss", dtype="Float64", value=lambda record, _: record.final_loss()),
+    Measured(name="steps", dtype="Int64", value=_steps, always=True),
+    Measured(
+        name="parameters", dtype="Int64", value=lambda record, _: record.outcome["costs"].get("parameters"), always=True
+    ),
+)
+"""What summary.csv says of each run, in its order: a new column is one entry here."""
 
 
 def _predictions(record: Record, classes: int) -> _Predictions | None:
@@ -310,29 +362,17 @@ def _check_test_sets(records: Mapping[str, Record], told: Mapping[str, _Predicti
         raise ResultsError(f"{folder}: a test set of {count} texts, where the study's data have {planned.count}")
 
 
-def _result(record: Record, told: _Predictions | None) -> dict[str, Any]:
-    outcome = record.outcome
-    row: dict[str, Any] = {"status": record.status, "reason": str(outcome.get("reason", ""))}
-    row |= {name: outcome["costs"].get(name) for name in ("steps", "parameters")}
-    if row["steps"] is None and record.packed is None:
-        row["steps"] = record.table("curve").num_rows
-    if record.status != "finished":
-        return row
-    row |= _metrics(record)
-    row["final_loss"] = record.final_loss()
-    row["predictions_sha256"] = None if told is None else told.predicted_sha256
-    row["test_macro_f1"] = None if told is None else told.macro_f1
-    return row
+def _scores(record: Record) -> dict[str, Any]:
+    """Counts and scores that the record states; those of its predictions are not computed."""
+    return {column.name: column.value(record, None) for column in SCORES}
 
 
-def _metrics(record: Record) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for split in ("test", "validation"):
-        values = record.outcome["metrics"].get(split)
-        if values is not None:
-            row |= {f"{split}_correct": values["correct"], f"{split}_count": values["count"]}
-            row |= {f"{split}_accuracy": values["correct"] / values["count"], f"{split}_loss": values.get("loss")}
-    return row
+def _result(record: Record, predictions: _Predictions | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"status": record.status, "reason": str(record.outcome.get("reason", ""))}
+    if predictions is not None and record.status == "finished":
+        row["predictions_sha256"] = predictions.predicted_sha256
+    finished = record.status == "finished"
+    return row | {c.name: c.value(record, predictions) for c in MEASURED if finished or c.always}
 
 
 def _attempted(attempts: Sequence[Record]) -> dict[str, Any]:
@@ -354,27 +394,22 @@ def _dead(row: Mapping[str, Any], labels: Mapping[str, Sequence[int]], *, standa
     """
     if row["status"] != "finished":
         return ""
-    split = "validation" if "validation_correct" in row else "test"
+    split = "validation" if row.get("validation_correct") is not None else "test"
     if split not in labels or not sum(labels[split]):
         return None
-    share = max(labels[split]) / sum(labels[split])
-    bound = share + standard_errors * math.sqrt(share * (1 - share) / row[f"{split}_count"])
-    if row[f"{split}_accuracy"] > bound:
+    level = chance_level(labels[split], count=row[f"{split}_count"], standard_errors=standard_errors)
+    if row[f"{split}_accuracy"] > level.bound:
         return ""
     return (
-        f"{split} accuracy {row[f'{split}_accuracy']:.2%} is not above {bound:.2%}, the commonest label's {share:.2%}"
-        f" and {standard_errors:g} standard errors"
+        f"{split} accuracy {row[f'{split}_accuracy']:.2%} is not above {level.bound:.2%}, the commonest label's"
+        f" {level.majority_share:.2%} and {standard_errors:g} standard errors"
     )
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(list(rows))
-    whole = ["steps", "parameters", *(f"{s}_{m}" for s in ("test", "validation") for m in ("correct", "count"))]
-    real = ["final_loss", "test_macro_f1", *(f"{s}_{m}" for s in ("test", "validation") for m in ("accuracy", "loss"))]
-    for name in whole:
-        frame[name] = pd.array([r.get(name) for r in rows], dtype="Int64")
-    for name in real:
-        frame[name] = pd.array([r.get(name) for r in rows], dtype="Float64")
+    for column in MEASURED:
+        frame[column.name] = pd.array([row.get(column.name) for row in rows], dtype=column.dtype)
     if "predictions_sha256" not in frame:
         frame["predictions_sha256"] = None
     return frame

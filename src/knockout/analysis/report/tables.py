@@ -12,17 +12,12 @@ from knockout.analysis.inference.contrasts import LEVELS, Contrast
 from knockout.analysis.inference.interactions import Crossing, EffectEstimate
 from knockout.analysis.inference.pairs import Estimate
 from knockout.analysis.inference.secondary import Secondary
-from knockout.analysis.results import Results
+from knockout.analysis.results import MEASURED, Results
 from knockout.analysis.stats.crossed_anova import TwoSource
 from knockout.analysis.stats.power import Needs
 from knockout.analysis.stats.trace import made_with, traced
 
-SUMMARY = (
-    "variant", "seed", "run_id", "status", "failed", "dead",
-    "test_correct", "test_count", "test_accuracy", "test_macro_f1", "test_loss",
-    "validation_correct", "validation_count", "validation_accuracy", "validation_loss",
-    "final_loss", "steps", "parameters",
-)  # fmt: skip
+SUMMARY = ("variant", "seed", "run_id", "status", "failed", "dead", *(column.name for column in MEASURED))
 """The columns of summary.csv: only what every rerun of a study repeats."""
 
 
