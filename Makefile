@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: ablate report dashboard test check setup bench calibrate publish clean deps-debian
+.PHONY: ablate report dashboard test test-long check setup bench calibrate publish clean deps-debian
 
 ablate: $(VENV)/ready  ## run a study and report on it
 	@$(BIN)/knockout run ablations/$(STUDY).toml --results $(RESULTS); code=$$?; \
@@ -20,12 +20,15 @@ dashboard: $(VENV)/ready  ## a study in the browser, while it runs or afterwards
 check: $(VENV)/ready  ## what a study runs, and what its seeds can show
 	@$(BIN)/knockout check ablations/$(STUDY).toml
 
-test: $(VENV)/ready-dev  ## everything that CI runs
+test: $(VENV)/ready-dev  ## ruff, mypy, import-linter, and all tests but the long ones
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+
+test-long: $(VENV)/ready-dev  ## the tests that train models, or kill and restart processes
+	$(BIN)/pytest -n 2 --dist worksteal -m long
 
 setup: $(VENV)/ready  ## the environment, with the exact versions of constraints.txt
 

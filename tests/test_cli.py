@@ -193,6 +193,7 @@ def test_small_splits_are_told_before_anything_runs(tmp_path: Path) -> None:
     assert "test is small: one example is more than the margin of 0.5 points" in told.stdout
 
 
+@pytest.mark.long
 def test_dead_runs_are_named_when_a_study_ends_and_by_status(tmp_path: Path) -> None:
     (tmp_path / "dead.toml").write_text(
         'question = "q"\nvariants = ["heads_1"]\nseeds = 1\n[data]\nsource = "rotten_tomatoes"\n'

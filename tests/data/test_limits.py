@@ -45,6 +45,7 @@ def test_a_file_of_some_hundred_bytes_that_expands_to_200_megabytes(tmp_path: Pa
     assert str(caught.value).startswith(f"{path}: {path.stat().st_size} bytes that expand")
 
 
+@pytest.mark.long
 def test_real_texts_do_not_expand_like_that(tmp_path: Path) -> None:
     """80 MB of words drawn at random, highly compressible, are read."""
     path = tmp_path / "a.parquet"

@@ -87,6 +87,7 @@ def test_a_placebo_is_mirrored_with_the_seed_that_it_pairs_with(toy: WriteToy) -
     assert mirrored(open_allocation(study)) == told
 
 
+@pytest.mark.long
 def test_a_torn_tail_at_every_byte_is_repaired(toy: WriteToy) -> None:
     study = toy(variants=("up",), seeds=1)
     run(study)

@@ -4,6 +4,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from knockout.analysis.results import load
 from knockout.design import Design, read_design
 from knockout.sweep.snapshot import Epochs, mirror, number_tries, read_state
@@ -42,6 +44,7 @@ def test_no_new_seed_is_begun_once_every_contrast_is_decided(toy: WriteToy) -> N
     assert "0 of 24 runs would be trained" in run(study, "--dry-run").stdout
 
 
+@pytest.mark.long
 def test_with_several_workers_what_is_in_flight_is_finished(toy: WriteToy) -> None:
     study = toy(seeds=ANYTIME, step_seconds=0.02)
     done = run(study, "--workers", "4")
@@ -54,6 +57,7 @@ def test_with_several_workers_what_is_in_flight_is_finished(toy: WriteToy) -> No
     assert "0 trained now" in run(study).stdout
 
 
+@pytest.mark.long
 def test_without_a_decision_every_seed_is_run(toy: WriteToy) -> None:
     study = toy(seeds='"anytime"\nmax_seeds = 5')
     done = run(study)
@@ -66,6 +70,7 @@ def test_without_a_decision_every_seed_is_run(toy: WriteToy) -> None:
     assert "decided after 8 seeds" in done.stdout
 
 
+@pytest.mark.long
 def test_nothing_is_decided_past_a_gap(toy: WriteToy) -> None:
     study = toy(variants=("up", "breaks_once"), seeds='"anytime"\nmax_seeds = 4')
     done = run(study, "--workers", "1")
@@ -86,6 +91,7 @@ def test_divergence_is_a_loss_and_decides(toy: WriteToy) -> None:
     assert len(numbers(study)) == 14
 
 
+@pytest.mark.long
 def test_only_some_variants_decide_nothing(toy: WriteToy) -> None:
     study = toy(seeds='"anytime"\nmax_seeds = 9')
     assert "18 trained now" in run(study, "--only", "up", "--only", "baseline").stdout
@@ -101,6 +107,7 @@ def test_check_says_what_it_takes(toy: WriteToy) -> None:
     assert "The fewest seeds at which it can decide all 2 contrasts are 8" in told
 
 
+@pytest.mark.long
 def test_placebos_are_trained_last_of_each_seed_and_paired_with_it(toy: WriteToy) -> None:
     study = toy(variants=("up",), seeds=3, extra="placebo = 2")
     done = run(study, "--workers", "1")
@@ -139,6 +146,7 @@ def test_a_placebo_is_what_the_baseline_is_on_that_stream(toy: WriteToy) -> None
     assert "1 of 2 runs would be trained" in done.stdout
 
 
+@pytest.mark.long
 def test_placebos_change_nothing_of_the_report_for_the_variants(toy: WriteToy) -> None:
     study = toy(seeds=4)
     run(study)

@@ -78,6 +78,7 @@ def test_again_trains_nothing_a_deleted_record_alone_and_an_added_variant_alone(
     assert added == dict.fromkeys([("down", 0), ("down", 1), ("down", 2), ("down", 3), ("baseline", 3), ("up", 3)], 1)
 
 
+@pytest.mark.long
 def test_the_number_of_workers_changes_no_number(toy: WriteToy) -> None:
     one = toy(seeds=4)
     run(one, "--workers", "1")
@@ -87,6 +88,7 @@ def test_the_number_of_workers_changes_no_number(toy: WriteToy) -> None:
     assert numbers(one) == first
 
 
+@pytest.mark.long
 def test_a_damaged_record_is_set_aside_and_trained_again(toy: WriteToy) -> None:
     study = toy(seeds=2)
     run(study)
@@ -103,6 +105,7 @@ def test_a_damaged_record_is_set_aside_and_trained_again(toy: WriteToy) -> None:
     assert (kept / "curve.parquet").read_bytes().endswith(b"x")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("conduct", "status", "reason"),
     [
@@ -129,6 +132,7 @@ def test_a_crash_costs_only_its_own_run(toy: WriteToy, conduct: str, status: str
     assert reason in done.stdout  # the last line of the traceback, at once
 
 
+@pytest.mark.long
 def test_a_failure_is_tried_again_twice_and_then_only_on_demand(toy: WriteToy) -> None:
     study = toy(variants=("raises",), seeds=1)
     for tries in (1, 2, 3):
@@ -141,6 +145,7 @@ def test_a_failure_is_tried_again_twice_and_then_only_on_demand(toy: WriteToy) -
     assert starts(study)["raises", 0] == 4
 
 
+@pytest.mark.long
 def test_a_failure_that_passes_leaves_a_complete_study(toy: WriteToy) -> None:
     study = toy(variants=("breaks_once",), seeds=2)
     assert run(study).returncode == 1
@@ -158,6 +163,7 @@ def test_divergence_is_a_result_and_not_tried_again(toy: WriteToy) -> None:
     assert "0 trained now" in run(study).stdout
 
 
+@pytest.mark.long
 def test_a_worker_killed_once_is_not_blamed_for_its_neighbour(toy: WriteToy) -> None:
     study = toy(variants=("up", "kills_once"), seeds=3, step_seconds=0.02)
     done = run(study, "--workers", "3")
@@ -167,6 +173,7 @@ def test_a_worker_killed_once_is_not_blamed_for_its_neighbour(toy: WriteToy) -> 
     assert not ledger_of(study).attempts
 
 
+@pytest.mark.long
 def test_sigkill_of_a_worker_from_outside(toy: WriteToy) -> None:
     study = toy(seeds=4, step_seconds=0.1)
     process = start(study)
@@ -198,6 +205,7 @@ def test_sigkill_of_the_coordinator_and_a_restart_within_a_second(toy: WriteToy)
     assert numbers(calm) == broken
 
 
+@pytest.mark.long
 def test_orphans_end_without_a_record_when_nobody_comes(toy: WriteToy) -> None:
     study = toy(seeds=1, step_seconds=0.5, steps=60)  # 30 s a run
     process = start(study)
@@ -212,6 +220,7 @@ def test_orphans_end_without_a_record_when_nobody_comes(toy: WriteToy) -> None:
     assert not list((root_of(study) / "attempts").glob("*"))
 
 
+@pytest.mark.long
 def test_kills_at_random_until_done(toy: WriteToy) -> None:
     study = toy(seeds=6, step_seconds=0.05)
     draw = random.Random(0)
@@ -241,6 +250,7 @@ def test_the_command_started_four_times_at_once(toy: WriteToy) -> None:
     assert len(numbers(study)) == 15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupts_finish_what_is_in_flight(toy: WriteToy, number: signal.Signals, code: int) -> None:
     study = toy(seeds=8, step_seconds=0.1)
@@ -282,6 +292,7 @@ def test_a_run_that_takes_too_long_is_timed_out(toy: WriteToy) -> None:
     assert {a[0].status for a in ledger_of(study).attempts.values()} == {"timed_out"}
 
 
+@pytest.mark.long
 def test_records_of_another_torch_are_not_mixed_silently(toy: WriteToy) -> None:
     study = toy(variants=("up",), seeds=2)
     run(study)

@@ -4,6 +4,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from .conftest import COMMAND, ENVIRONMENT, WriteToy, ledger_of, numbers, root_of, run, starts
 
 
@@ -27,6 +29,7 @@ def test_only_trains_and_counts_what_is_named(toy: WriteToy) -> None:
     assert "3 trained now" in run(study).stdout
 
 
+@pytest.mark.long
 def test_the_cells_of_a_crossing_are_trained_like_any_variant(toy: WriteToy) -> None:
     study = toy(variants=("up", "diverges"), seeds=2, extra='cross = [["up", "diverges"]]')
     cell = "up__and__diverges"
@@ -53,6 +56,7 @@ def test_a_dry_run_says_what_and_writes_nothing(toy: WriteToy) -> None:
     assert tree(study.parent) == before
 
 
+@pytest.mark.long
 def test_two_machines_train_halves_and_one_reports_on_the_whole(toy: WriteToy, tmp_path: Path) -> None:
     study = toy(seeds=3)
     run(study, "--only", "baseline", "--only", "up")
@@ -75,6 +79,7 @@ def test_two_machines_train_halves_and_one_reports_on_the_whole(toy: WriteToy, t
     assert "undecidable" not in report.stdout
 
 
+@pytest.mark.long
 def test_a_published_report_is_whole_and_stands_alone(toy: WriteToy, tmp_path: Path) -> None:
     study = toy(seeds=3)
     run(study, "--only", "up", "--only", "baseline")

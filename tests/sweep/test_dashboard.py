@@ -726,7 +726,7 @@ def dashboard_process(*arguments: str) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.long
 class TestTheCommand:
     def test_it_prints_where_it_is_and_ends_with_ctrl_c(self, folder: Folder) -> None:
         process = dashboard_process(str(folder.root), "--port", "0")
@@ -826,7 +826,7 @@ def visit(every_status: Folder, tmp_path: Path) -> Iterator[Visit]:
         yield open_page
 
 
-@pytest.mark.slow
+@pytest.mark.long
 class TestInABrowser:
     def test_the_list_and_the_history(self, visit: Visit) -> None:
         assert "0. toy" in visit("/dashboard").parts

@@ -9,6 +9,8 @@ import pytest
 
 from .conftest import COMMAND, ENVIRONMENT, numbers, root_of, run
 
+pytestmark = pytest.mark.long
+
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 STUDY = """

@@ -10,6 +10,8 @@ import pytest
 
 from .conftest import ENVIRONMENT, command, ledger_of, root_of, run, start, starts
 
+pytestmark = pytest.mark.long
+
 TEXT = """
 question = "tiny?"
 variants = ["no_position", "pool_cls", "post_norm"]
