@@ -105,8 +105,8 @@ def _row(record: Record) -> dict[str, Any]:
     if record.has("epochs"):
         row["epochs"] = _json(record.table("epochs").to_pylist())
     if record.has("predictions"):
-        told = record.table("predictions")
-        row |= {name: told[name].to_numpy().astype("<i2").tobytes() for name in ("label", "predicted")}
+        predictions = record.table("predictions")
+        row |= {name: predictions[name].to_numpy().astype("<i2").tobytes() for name in ("label", "predicted")}
     row["sha256"] = _digest(row)
     return row
 
@@ -119,9 +119,9 @@ def _record(row: dict[str, Any], path: Path) -> Record:
     if row["epochs"] is not None:
         tables["epochs"] = pa.Table.from_pylist(json.loads(row["epochs"]))
     if row["label"] is not None:
-        told = {name: np.frombuffer(row[name], "<i2").astype(np.int32) for name in ("label", "predicted")}
-        example = np.arange(len(told["label"]), dtype=np.int32)
-        tables["predictions"] = pa.table({"example": example, **told})
+        columns = {name: np.frombuffer(row[name], "<i2").astype(np.int32) for name in ("label", "predicted")}
+        example = np.arange(len(columns["label"]), dtype=np.int32)
+        tables["predictions"] = pa.table({"example": example, **columns})
     return Record(
         run_id=row["run_id"],
         folder=path,

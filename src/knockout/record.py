@@ -172,12 +172,12 @@ def _write_tables(folder: Path, outcome: Outcome) -> None:
         rows = [asdict(epoch) for epoch in outcome.epochs]
         pq.write_table(pa.Table.from_pylist(rows), folder / "epochs.parquet", compression="zstd")
     if outcome.predictions is not None:
-        told = outcome.predictions
+        predictions = outcome.predictions
         columns = {
-            "example": pa.array(range(len(told.label)), pa.int32()),
-            "label": pa.array(told.label, pa.int32()),
-            "predicted": pa.array(told.predicted, pa.int32()),
-            "log_probability": pa.array(told.log_probability, pa.float32()),
+            "example": pa.array(range(len(predictions.label)), pa.int32()),
+            "label": pa.array(predictions.label, pa.int32()),
+            "predicted": pa.array(predictions.predicted, pa.int32()),
+            "log_probability": pa.array(predictions.log_probability, pa.float32()),
         }
         pq.write_table(pa.table(columns), folder / "predictions.parquet", compression="zstd")
 

@@ -124,8 +124,8 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
 
 def workers(results: Results) -> str:
     """How many workers shared the machine, as the records say."""
-    told = results.costs.get("workers")
-    counts = [] if told is None else sorted({int(n) for n in told.dropna()})
+    workers = results.costs.get("workers")
+    counts = [] if workers is None else sorted({int(n) for n in workers.dropna()})
     if not counts:
         return "an unrecorded number of workers"
     return f"{' or '.join(map(str, counts))} worker{'' if counts == [1] else 's'}"
@@ -136,10 +136,10 @@ def _changed(first: str, now: str) -> str:
 
 
 def _planned(results: Results) -> str:
-    told = _seeds(results.seeds)
+    seeds = _seeds(results.seeds)
     if results.anytime is None:
-        return told
-    return f"at most {told}, in order until the {results.anytime} e-process has decided every contrast"
+        return seeds
+    return f"at most {seeds}, in order until the {results.anytime} e-process has decided every contrast"
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -149,17 +149,17 @@ def load(root: Path, *, design: Design | None = None) -> Results:
             folder = records[run_id].folder
             raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {stream}")
     classes = len(design.data.classes)
-    told = {i: _predictions(record, classes) for i, record in records.items()}
-    _check_test_sets(records, told, design)
+    predictions = {i: _predictions(record, classes) for i, record in records.items()}
+    _check_test_sets(records, predictions, design)
     labels = design.data.label_counts
-    if "test" not in labels and any(p is not None for p in told.values()):
-        first = next(p for p in told.values() if p is not None)
+    if "test" not in labels and any(p is not None for p in predictions.values()):
+        first = next(p for p in predictions.values() if p is not None)
         labels["test"] = first.label_counts
     rows, unknown = [], 0
     for run_id, variant, seed in planned:
         record = records.get(run_id)
         row: dict[str, Any] = {"run_id": run_id, "variant": variant, "seed": seed, "stream": streams[run_id]}
-        row |= _attempted(ledger.attempts.get(run_id, ())) if record is None else _result(record, told[run_id])
+        row |= _attempted(ledger.attempts.get(run_id, ())) if record is None else _result(record, predictions[run_id])
         dead = _dead(row, labels, standard_errors=plan.dead_standard_errors)
         unknown += dead is None
         row |= {"dead": bool(dead), "failed": bool(dead) or row["status"] == "diverged"}
@@ -176,9 +176,9 @@ def load(root: Path, *, design: Design | None = None) -> Results:
     notes = []
     if unknown:
         notes.append(f"{unknown} finished runs could not be checked for being dead: the label counts are not known.")
-    if any(told[i] is None for i, record in records.items() if record.status == "finished"):
+    if any(predictions[i] is None for i, record in records.items() if record.status == "finished"):
         notes.append("Some finished runs kept no predictions: their counts could not be checked against them.")
-    absent = next((p.absent for p in told.values() if p is not None and p.absent), ())
+    absent = next((p.absent for p in predictions.values() if p is not None and p.absent), ())
     if absent:
         which = ", ".join(design.data.classes[c] for c in absent)
         notes.append(f"No test text has the class {which}: macro-F1 is the mean over the classes that are there.")
@@ -188,7 +188,7 @@ def load(root: Path, *, design: Design | None = None) -> Results:
         plan=plan,
         runs=runs,
         metric=metric,
-        correctness={(variant, seed): p.right for i, variant, seed in planned if (p := told.get(i)) is not None},
+        correctness={(variant, seed): p.right for i, variant, seed in planned if (p := predictions.get(i)) is not None},
         costs=pd.DataFrame([_costs(*run, ledger) for run in planned], dtype=object),  # counts stay whole beside gaps
         curves=_curves(records),
         epochs={i: r.table("epochs").to_pandas() for i, r in records.items() if r.has("epochs")},
@@ -327,7 +327,9 @@ def _is_damaged(folder: Path, ledger: Ledger) -> bool:
     return any(line.startswith(f"runs/{folder.name}: ") for line in ledger.damaged)
 
 
-def _check_test_sets(records: Mapping[str, Record], told: Mapping[str, _Predictions | None], design: Design) -> None:
+def _check_test_sets(
+    records: Mapping[str, Record], predictions: Mapping[str, _Predictions | None], design: Design
+) -> None:
     """Every finished run has counts that hold, those of its predictions, on the same test set as every other."""
     finished = [(i, r) for i, r in records.items() if r.status == "finished"]
     counts: dict[int, Path] = {}
@@ -342,7 +344,7 @@ def _check_test_sets(records: Mapping[str, Record], told: Mapping[str, _Predicti
             if not whole or not 0 <= correct <= count or count == 0:
                 got = f"{split}: correct = {correct}, count = {count}"
                 raise ResultsError(f"{record.folder}: {got}; two integers with 0 <= correct <= count are needed")
-        test, seen = metrics["test"], told[run_id]
+        test, seen = metrics["test"], predictions[run_id]
         counts.setdefault(test["count"], record.folder)
         if seen is None:
             continue
@@ -352,9 +354,9 @@ def _check_test_sets(records: Mapping[str, Record], told: Mapping[str, _Predicti
                 f" say {seen.correct} of {seen.count}"
             )
         vectors.setdefault(seen.labels_sha256, record.folder)
-    for what, found in (("sizes of test set", list(counts.items())), ("test labels", list(vectors.items()))):
-        if len(found) > 1:
-            folders = f"{found[0][1]} and {found[1][1]}"
+    for what, differing in (("sizes of test set", list(counts.items())), ("test labels", list(vectors.items()))):
+        if len(differing) > 1:
+            folders = f"{differing[0][1]} and {differing[1][1]}"
             raise ResultsError(f"runs of one study saw different {what}: {folders}; they cannot be compared")
     planned = design.data.splits.get("test")
     if planned is not None and counts and planned.count not in counts:

@@ -61,10 +61,10 @@ def clean(tables: Tables, spec: DataSpec) -> Corpus:
     splits = _split(rows_of, _groups_of_texts(given), spec, notes, dropped)
     notes += _groups_shared(given, spec)
     for split in SPLITS:
-        found = {label for _, label in splits[split]}
-        if not found or (split != "validation" and len(found) < 2):
+        present = {label for _, label in splits[split]}
+        if not present or (split != "validation" and len(present) < 2):
             raise DataError(
-                f"{spec.source}: {split} holds {len(found)} classes after cleaning; at least 2 are needed"
+                f"{spec.source}: {split} holds {len(present)} classes after cleaning; at least 2 are needed"
                 + (f" (cut by groups of column {spec.group_column!r})" if spec.group_column else "")
             )
     missing = set(range(len(classes))) - {label for _, label in splits["train"]}
@@ -192,11 +192,11 @@ def _groups(tables: Tables, split: str, spec: DataSpec) -> list[str]:
 def _groups_of_texts(given: Mapping[str, Given]) -> dict[str, str]:
     """The group of each text of the split that is cut; of a text that occurs in several, the first in the alphabet."""
     cut = given.get("unsplit") or (given["train"] if "validation" not in given else None)
-    found: dict[str, str] = {}
+    group_of: dict[str, str] = {}
     if cut is not None and cut.groups:
         for (text, _), group in zip(cut.rows, cut.groups, strict=True):
-            found[text] = min(group, found.get(text, group))
-    return found
+            group_of[text] = min(group, group_of.get(text, group))
+    return group_of
 
 
 def _sizes(splits: Mapping[str, list[Row]], group_of: Mapping[str, str]) -> str:
@@ -229,20 +229,21 @@ def _groups_shared(given: Mapping[str, Given], spec: DataSpec) -> list[str]:
 
 def _classes(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[Any, int]]:
     """The names of the classes in a fixed order, and the index of every label."""
-    labels = {split: {_stripped(y) for y in found} for split, (_, found) in _hashable(tables, spec).items()}
-    labels = {split: found - {None, ""} for split, found in labels.items()}
-    found = set().union(*labels.values())
-    if any(isinstance(label, float) and not math.isfinite(label) for label in found):
+    labels = {split: {_stripped(y) for y in values} for split, (_, values) in _hashable(tables, spec).items()}
+    labels = {split: values - {None, ""} for split, values in labels.items()}
+    all_labels = set().union(*labels.values())
+    if any(isinstance(label, float) and not math.isfinite(label) for label in all_labels):
         raise DataError(f"{spec.source}: a label is not a finite number")
     if tables.names is not None:
         return tables.names, {i: i for i in range(len(tables.names))}
     kinds = sorted({_kind(label) for _, of_split in tables.rows.values() for label in of_split} - {""}, reverse=True)
     if len(kinds) > 1:
-        told = "; ".join(f"{split} has {_some(of_split)}" for split, of_split in labels.items())
-        raise DataError(f"{spec.source}: labels are partly {' and partly '.join(kinds)}: {told}")
-    if len(found) > limits.MAX_CLASSES:
+        described = "; ".join(f"{split} has {_some(of_split)}" for split, of_split in labels.items())
+        raise DataError(f"{spec.source}: labels are partly {' and partly '.join(kinds)}: {described}")
+    if len(all_labels) > limits.MAX_CLASSES:
         raise DataError(
-            f"{spec.source}: {len(found)} different labels: this is no classification (at most {limits.MAX_CLASSES})"
+            f"{spec.source}: {len(all_labels)} different labels: this is no classification"
+            f" (at most {limits.MAX_CLASSES})"
         )
     for split in labels:
         if split != "train" and "train" in labels and labels[split] and not labels[split] & labels["train"]:
@@ -250,7 +251,7 @@ def _classes(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[Any, int]]
                 f"{spec.source}: no label of {split} ({_some(labels[split])}) occurs in train "
                 f"({_some(labels['train'])}); spell them alike"
             )
-    ordered = sorted(found)
+    ordered = sorted(all_labels)
     return [str(label) for label in ordered], {label: i for i, label in enumerate(ordered)}
 
 
@@ -282,12 +283,12 @@ def _some(labels: Iterable[Any]) -> str:
 
 
 def _where_shown(missing: set[int], classes: list[str], splits: Mapping[str, list[Row]]) -> str:
-    told = []
+    parts = []
     for i in sorted(missing):
         counts = {s: sum(label == i for _, label in splits[s]) for s in ("validation", "test")}
         shown = ", ".join(f"{n} in {s}" for s, n in counts.items() if n)
-        told.append(f"{classes[i]} ({shown or 'nowhere'})")
-    return ", ".join(told)
+        parts.append(f"{classes[i]} ({shown or 'nowhere'})")
+    return ", ".join(parts)
 
 
 def _holds(column: str, value: Any) -> str:

@@ -49,9 +49,9 @@ def source_files(spec: DataSpec) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = _data_files(path) + _data_files(path / "data")
-        if found:
-            return found
+        own_files = _data_files(path) + _data_files(path / "data")
+        if own_files:
+            return own_files
         # The hub's layouts: one folder for each configuration, and in it files or folders for each split.
         below = {p: _data_files(p) or [f for q in _folders(p) for f in _data_files(q)] for p in _folders(path)}
         below = {p: files for p, files in below.items() if files}
@@ -169,8 +169,8 @@ def _typed(read: Mapping[str, Rows], spec: DataSpec) -> dict[str, Rows]:
 def _tables(read: Mapping[str, Rows], spec: DataSpec, notes: list[str]) -> Tables:
     named = {split: rows.names for split, rows in read.items() if rows.names is not None}
     if len({tuple(names) for names in named.values()}) > 1:
-        told = "; ".join(f"{split} {names}" for split, names in named.items())
-        raise DataError(f"{spec.source}: the splits name their classes differently: {told}")
+        differing = "; ".join(f"{split} {names}" for split, names in named.items())
+        raise DataError(f"{spec.source}: the splits name their classes differently: {differing}")
     size = sum(len(v) for rows in read.values() for v in rows.columns[spec.text_column] if isinstance(v, str))
     limits.check_rows(spec.source, sum(len(rows.columns[spec.text_column]) for rows in read.values()))
     limits.check_bytes(spec.source, size, "its texts")
@@ -196,13 +196,13 @@ def _hub_tables(spec: DataSpec) -> Tables:
     name, _, configuration = HUB_NAMES.get(spec.source, spec.source).partition(":")
     if Path(name).exists():  # `datasets` would read this folder instead of the hub
         raise DataError(f"{spec.source}: {name} is also a folder here; name it as ./{name}, or move it")
-    found, revision = load_hub(name, configuration, source=spec.source)
-    ignored = [split for split in found if split not in SPLIT_WORDS]
+    by_split, revision = load_hub(name, configuration, source=spec.source)
+    ignored = [split for split in by_split if split not in SPLIT_WORDS]
     notes = [f"splits ignored, since their names are none of ours: {', '.join(ignored)}"] if ignored else []
     notes.append(f"read from the hub: {name}, {revision}")
-    tables = {SPLIT_WORDS[split]: found[split] for split in found if split in SPLIT_WORDS}
+    tables = {SPLIT_WORDS[split]: by_split[split] for split in by_split if split in SPLIT_WORDS}
     if "train" not in tables:
-        raise DataError(f"{spec.source}: the hub's {name!r} has no training split, only {', '.join(found)}")
+        raise DataError(f"{spec.source}: the hub's {name!r} has no training split, only {', '.join(by_split)}")
     if "test" not in tables:
         notes.append("the hub gives no test split: its training rows are split by a hash of the text")
         tables = {"unsplit": tables["train"]}
@@ -216,8 +216,8 @@ def _hub_tables(spec: DataSpec) -> Tables:
             if column not in have:
                 raise lacks(f"{spec.source}: {split}", column, have)
         names = getattr(table.features[spec.label_column], "names", None)
-        told = columns_of(table, list(dict.fromkeys(columns)), f"{spec.source}: {split}")
-        read[split] = Rows(columns=told, names=None if names is None else list(names))
+        values = columns_of(table, list(dict.fromkeys(columns)), f"{spec.source}: {split}")
+        read[split] = Rows(columns=values, names=None if names is None else list(names))
     return _tables(read, spec, notes)
 
 
@@ -236,10 +236,10 @@ def load_hub(name: str, configuration: str, *, source: str) -> tuple[dict[str, A
             raise DataError(
                 f"{source}: the hub's {name!r} is read by {reader!r}; only tables are ({', '.join(HUB_READERS[:3])})"
             )
-        told = (builder.info.splits or {}).values()
-        limits.check_rows(f"{source} (as the hub says)", sum(split.num_examples or 0 for split in told))
+        sizes = (builder.info.splits or {}).values()
+        limits.check_rows(f"{source} (as the hub says)", sum(split.num_examples or 0 for split in sizes))
         builder.download_and_prepare()
-        found = dict(builder.as_dataset())
+        loaded = dict(builder.as_dataset())
     except DataError:
         raise
     except Exception as error:  # hubs fail in many ways; each is the user's to mend
@@ -249,8 +249,8 @@ def load_hub(name: str, configuration: str, *, source: str) -> tuple[dict[str, A
         ) from error
     state = str(builder.hash or "")
     if re.fullmatch(r"[0-9a-f]{40}", state):
-        return found, f"revision {state}"
-    return found, "fingerprints " + ", ".join(f"{split} {table._fingerprint}" for split, table in found.items())
+        return loaded, f"revision {state}"
+    return loaded, "fingerprints " + ", ".join(f"{split} {table._fingerprint}" for split, table in loaded.items())
 
 
 def _way_on(error: Exception) -> str:

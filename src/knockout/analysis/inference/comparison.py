@@ -23,7 +23,7 @@ from knockout.study import Plan
 ANYTIME_NOTE = (
     "Seeds were added until all was decided, and only the e-process allows for that. Intervals, the tests beside it,"
     " placebo arms and secondary metrics are those of a fixed number of seeds, and promise too much; effects of"
-    " factorials are not told."
+    " factorials are not reported."
 )
 
 

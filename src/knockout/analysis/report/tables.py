@@ -192,8 +192,8 @@ def cost_rows(results: Results) -> list[dict[str, Any]]:
         own = seconds[seconds["variant"] == variant].set_index("seed")
         given = {c: [None if pd.isna(x) else float(x) for x in own[c]] for c in COSTS}
         theirs = [None if pd.isna(x) else float(x) for x in base.reindex(own.index)]
-        told = traced(("cost", variant), medians, **given, baseline_seconds=theirs)
-        rows.append({"variant": variant, **asdict(told)})
+        cost = traced(("cost", variant), medians, **given, baseline_seconds=theirs)
+        rows.append({"variant": variant, **asdict(cost)})
     return rows
 
 
