@@ -138,63 +138,31 @@ def load(root: Path, *, design: Design | None = None) -> Results:
     design = read_design(root) if design is None else design
     if design is None:
         raise ResultsError(f"{root}: no design.json, so no study was ever started here")
-    plan = design.now.plan
     ledger = read_ledger(root)
     _check_once(root, ledger, design)
-    planned = [(run.id, run.variant, run.seed) for run in design.runs]
-    streams = {run.id: run.training_seed for run in design.runs}
-    records = {i: ledger.records[i] for i, _, _ in planned if i in ledger.records}
-    for run_id, stream in streams.items():
-        if run_id in records and records[run_id].config["seed"] != stream:
-            folder = records[run_id].folder
-            raise ResultsError(f"{folder}: recorded with seed {records[run_id].config['seed']}, planned with {stream}")
-    classes = len(design.data.classes)
-    predictions = {i: _predictions(record, classes) for i, record in records.items()}
+    records = {run.id: ledger.records[run.id] for run in design.runs if run.id in ledger.records}
+    _check_seeds(records, design)
+    predictions = {i: _predictions(record, len(design.data.classes)) for i, record in records.items()}
     _check_test_sets(records, predictions, design)
-    labels = design.data.label_counts
-    if "test" not in labels and any(p is not None for p in predictions.values()):
-        first = next(p for p in predictions.values() if p is not None)
-        labels["test"] = first.label_counts
-    rows, unknown = [], 0
-    for run_id, variant, seed in planned:
-        record = records.get(run_id)
-        row: dict[str, Any] = {"run_id": run_id, "variant": variant, "seed": seed, "stream": streams[run_id]}
-        row |= _attempted(ledger.attempts.get(run_id, ())) if record is None else _result(record, predictions[run_id])
-        dead = _dead(row, labels, standard_errors=plan.dead_standard_errors)
-        unknown += dead is None
-        row |= {"dead": bool(dead), "failed": bool(dead) or row["status"] == "diverged"}
-        row["reason"] = dead or row["reason"]
-        row["folder"] = _folder(root, record, ledger.attempts.get(run_id, ()))
-        rows.append(row)
+    rows, unchecked = _rows(root, ledger, predictions, design)
     runs = _frame(rows)
-    metric = _metric(plan.metric, plan, runs)
+    plan = design.now.plan
     runs["value"] = runs[COLUMNS[plan.metric]]
-    lacking = (runs["status"] == "finished") & runs["value"].isna()
-    if lacking.any():
-        where = root / str(runs.loc[lacking, "folder"].iloc[0])
-        raise ResultsError(f"{where}: finished, and has no {plan.metric} of the test split, which the plan judges by")
-    notes = []
-    if unknown:
-        notes.append(f"{unknown} finished runs could not be checked for being dead: the label counts are not known.")
-    if any(predictions[i] is None for i, record in records.items() if record.status == "finished"):
-        notes.append("Some finished runs kept no predictions: their counts could not be checked against them.")
-    absent = next((p.absent for p in predictions.values() if p is not None and p.absent), ())
-    if absent:
-        which = ", ".join(design.data.classes[c] for c in absent)
-        notes.append(f"No test text has the class {which}: macro-F1 is the mean over the classes that are there.")
+    _check_values(root, runs, plan)
+    planned = [(run.id, run.variant, run.seed) for run in design.runs]
     return Results(
         root=root,
         design=design,
         plan=plan,
         runs=runs,
-        metric=metric,
+        metric=_metric(plan.metric, plan, runs),
         correctness={(variant, seed): p.right for i, variant, seed in planned if (p := predictions.get(i)) is not None},
         costs=pd.DataFrame([_costs(*run, ledger) for run in planned], dtype=object),  # counts stay whole beside gaps
         curves=_curves(records),
         epochs={i: r.table("epochs").to_pandas() for i, r in records.items() if r.has("epochs")},
         damaged=ledger.damaged,
-        others=len(set(ledger.records) - {i for i, _, _ in planned}),
-        notes=tuple(notes),
+        others=len(set(ledger.records) - set(records)),
+        notes=_notes(records, predictions, design, unchecked=unchecked),
     )
 
 
@@ -303,6 +271,66 @@ def _predictions(record: Record, classes: int) -> _Predictions | None:
         absent=score.absent,
         right=label == predicted,
     )
+
+
+def _check_seeds(records: Mapping[str, Record], design: Design) -> None:
+    """Every run was trained with the seed that was planned."""
+    for run in design.runs:
+        if run.id in records and records[run.id].config["seed"] != run.training_seed:
+            got = f"recorded with seed {records[run.id].config['seed']}, planned with {run.training_seed}"
+            raise ResultsError(f"{records[run.id].folder}: {got}")
+
+
+def _rows(
+    root: Path, ledger: Ledger, predictions: Mapping[str, _Predictions | None], design: Design
+) -> tuple[list[dict[str, Any]], int]:
+    """One row per planned run, and the number of finished runs of which it is not known whether they are dead."""
+    labels = design.data.label_counts
+    known = next((p for p in predictions.values() if p is not None), None)
+    if "test" not in labels and known is not None:
+        labels["test"] = known.label_counts
+    rows, unchecked = [], 0
+    for run in design.runs:
+        record, attempts = ledger.records.get(run.id), ledger.attempts.get(run.id, ())
+        row: dict[str, Any] = {
+            "run_id": run.id, "variant": run.variant, "seed": run.seed, "stream": run.training_seed
+        }  # fmt: skip
+        row |= _attempted(attempts) if record is None else _result(record, predictions[run.id])
+        dead = _dead(row, labels, standard_errors=design.now.plan.dead_standard_errors)
+        unchecked += dead is None
+        row |= {"dead": bool(dead), "failed": bool(dead) or row["status"] == "diverged"}
+        row["reason"] = dead or row["reason"]
+        row["folder"] = _folder(root, record, attempts)
+        rows.append(row)
+    return rows, unchecked
+
+
+def _check_values(root: Path, runs: pd.DataFrame, plan: Plan) -> None:
+    """Every finished run has a value of the plan's metric."""
+    lacking = (runs["status"] == "finished") & runs["value"].isna()
+    if lacking.any():
+        where = root / str(runs.loc[lacking, "folder"].iloc[0])
+        raise ResultsError(f"{where}: finished, and has no {plan.metric} of the test split, which the plan judges by")
+
+
+def _notes(
+    records: Mapping[str, Record],
+    predictions: Mapping[str, _Predictions | None],
+    design: Design,
+    *,
+    unchecked: int,
+) -> tuple[str, ...]:
+    """What could not be checked, in words."""
+    notes = []
+    if unchecked:
+        notes.append(f"{unchecked} finished runs could not be checked for being dead: the label counts are not known.")
+    if any(predictions[i] is None for i, record in records.items() if record.status == "finished"):
+        notes.append("Some finished runs kept no predictions: their counts could not be checked against them.")
+    absent = next((p.absent for p in predictions.values() if p is not None and p.absent), ())
+    if absent:
+        which = ", ".join(design.data.classes[c] for c in absent)
+        notes.append(f"No test example has the class {which}: macro-F1 is the mean over the classes that are there.")
+    return tuple(notes)
 
 
 def _check_once(root: Path, ledger: Ledger, design: Design) -> None:
