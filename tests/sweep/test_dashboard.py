@@ -526,7 +526,7 @@ class TestTheNote:
                 folder.finish(*cell)
         app = folder.watch()
         before = detail(app)["note"]
-        assert re.search(r"^\| down&ensp; \| effect: 0.0 → -0.1.*incomplete: 2 of 3", before["body"], re.MULTILINE)
+        assert re.search(r"^\| down; effect: 0.0 → -0.1.*incomplete: 2 of 3", before["body"], re.MULTILINE)
         assert "8 of 9 runs came to a result" in before["body"]
         folder.finish("down", 1)
         folder.later()

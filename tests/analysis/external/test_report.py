@@ -148,7 +148,7 @@ def test_what_was_named_late_and_what_is_missing_is_said(runs: Path) -> None:
     compare(runs, *MAPPED, "--margin", "0.4")
     page = runs.with_name("wandb_report") / "report.md"
     text = page.read_text(encoding="utf-8")
-    assert "whether they were fixed before results existed is not known" in text
+    assert "Whether they were fixed before results existed is not known" in text
     assert "the packaged plan, margin 0.4" in text
     assert "| \\<b\\>bold\\</b\\> | 3 | missing |" in text
     assert "| 007 | 2 | variant failed |" in text
