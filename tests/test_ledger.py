@@ -90,7 +90,7 @@ def test_a_record_reads_back_as_it_was_written(study: Study, root: Path) -> None
     assert ledger.attempts == {}
     record = ledger.records[run.id]
     expected = outcome_of(run)
-    assert (record.run_id, record.folder, record.status) == (run.id, folder, "finished")
+    assert (record.run_id, record.path, record.status) == (run.id, folder, "finished")
     assert record.config["factors"] == dataclasses.asdict(study.factors["heads_1"])
     assert record.config["recipe"] == dataclasses.asdict(study.recipe)
     assert (record.config["variant"], record.config["seed"], record.config["threads"]) == ("heads_1", 0, 1)
@@ -123,7 +123,7 @@ def test_read_record_finds_one_run(study: Study, root: Path) -> None:
     folder = write(root, study, first)
     found = read_record(root, run_config(study, first, data_id=DATA_ID))
     assert found is not None
-    assert found.folder == folder
+    assert found.path == folder
     assert read_record(root, run_config(study, second, data_id=DATA_ID)) is None
     (folder / "log.txt").write_text("changed")
     assert read_record(root, run_config(study, first, data_id=DATA_ID)) is None
@@ -443,7 +443,7 @@ def test_a_record_is_found_by_its_id_whatever_its_folder_is_called(
     folder.rename(folder.with_name("copied by hand"))
     ledger = read_ledger(root)
     assert ledger.missing(runs) == []
-    assert ledger.records[runs[0].id].folder.name == "copied by hand"
+    assert ledger.records[runs[0].id].path.name == "copied by hand"
     shutil.copytree(folder.with_name("copied by hand"), folder)
     assert len(read_ledger(root).records) == len(runs)
 
@@ -499,7 +499,7 @@ def test_attempts_are_counted_and_ordered_by_time(study: Study, root: Path) -> N
     assert len(folders) == 4
     assert [r.outcome["ended"] for r in ledger.attempts[run.id]] == sorted(times)
     assert [r.status for r in ledger.attempts[run.id]] == ["killed", "timed_out", "crashed", "out_of_memory"]
-    assert {r.folder for r in ledger.attempts[run.id]} == folders
+    assert {r.path for r in ledger.attempts[run.id]} == folders
     assert ledger.attempts[run.id][0].outcome["reason"] == "why"
     assert ledger.exhausted(run)
     assert not ledger.exhausted(other)

@@ -77,9 +77,9 @@ def test_halves_of_two_machines_are_merged_and_a_folder_comes_first(
     pack([whole.records[i] for i in ids[4:]], half / "records_other.parquet")
     merged = read_ledger(half)
     assert sorted(merged.records) == ids
-    folder = whole.records[ids[0]].folder
+    folder = whole.records[ids[0]].path
     shutil.copytree(folder, half / "runs" / folder.name)
-    assert read_ledger(half).records[ids[0]].folder == half / "runs" / folder.name
+    assert read_ledger(half).records[ids[0]].path == half / "runs" / folder.name
 
 
 def test_a_changed_row_is_told_and_the_others_stand(build_study: BuildStudy, tmp_path: Path) -> None:  # noqa: F811

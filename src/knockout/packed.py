@@ -8,9 +8,10 @@ blocks of steps, at most 200 of them; left out are the log probabilities of sing
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from knockout.files import replace_file
 from knockout.job import RECORDED
-from knockout.record import Record
+from knockout.record import Record, TableName
 
 CURVE_POINTS = 200
 MAX_BYTES = 2_000_000_000
@@ -41,6 +42,32 @@ SCHEMA = pa.schema(
         ("sha256", pa.string()),  # of the row
     ]
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A record in one row of a packed file, as it was read."""
+
+    path: Path
+    run_id: str
+    tables: Mapping[str, pa.Table]
+    loss: float | None
+    text: str
+    packed: Literal[True] = True
+
+    def has(self, name: TableName) -> bool:
+        return name in self.tables
+
+    def table(self, name: TableName) -> pa.Table:
+        if name not in self.tables:
+            raise FileNotFoundError(f"{self.path}: run {self.run_id} has no {name}")
+        return self.tables[name]
+
+    def final_loss(self) -> float | None:
+        return self.loss
+
+    def log(self) -> str:
+        return self.text
 
 
 def pack(records: Iterable[Record], path: Path) -> int:
@@ -124,12 +151,9 @@ def _record(row: dict[str, Any], path: Path) -> Record:
         tables["predictions"] = pa.table({"example": example, **columns})
     return Record(
         run_id=row["run_id"],
-        folder=path,
         config=json.loads(row["config"]),
         outcome=json.loads(row["outcome"]),
-        packed=tables,
-        packed_final_loss=row["final_loss"],
-        packed_log=row["log"],
+        storage=Row(path=path, run_id=row["run_id"], tables=tables, loss=row["final_loss"], text=row["log"]),
     )
 
 

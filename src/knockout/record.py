@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,50 +28,89 @@ _syncing = ThreadPoolExecutor(8, thread_name_prefix="sync")
 """Files of a record are synced together, which takes a disk a third of the time of one after the other."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """One verified record. `config` says what was run, `outcome` what it came to; the tables are read on demand."""
-
-    run_id: str
-    folder: Path
-    """where it lies: a folder of its own, or the file that it is packed in"""
-    config: Mapping[str, Any]
-    outcome: Mapping[str, Any]
-    packed: Mapping[str, pa.Table] | None = None
-    """the tables of a packed record, and its log; `None` where it has a folder"""
-    packed_final_loss: float | None = None
-    packed_log: str = ""
+class Storage(Protocol):
+    """Where the tables and the log of a record are kept."""
 
     @property
-    def status(self) -> str:
-        return str(self.outcome["status"])
+    def path(self) -> Path:
+        """The record's own folder, or the file that holds it with others: what a message names."""
+
+    @property
+    def packed(self) -> bool:
+        """Whether it has no folder of its own, and its curve is thinned."""
+
+    def has(self, name: TableName) -> bool: ...
+
+    def table(self, name: TableName) -> pa.Table: ...
+
+    def final_loss(self) -> float | None: ...
+
+    def log(self) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A record in a folder of its own, one file for each table."""
+
+    path: Path
+    packed: Literal[False] = False
 
     def has(self, name: TableName) -> bool:
-        """Whether the run left this table."""
-        return name in self.packed if self.packed is not None else (self.folder / f"{name}.parquet").is_file()
+        return (self.path / f"{name}.parquet").is_file()
 
     def table(self, name: TableName) -> pa.Table:
-        """`curve`: step, loss, learning_rate, grad_norm. `epochs`: epoch, step, loss, correct, count.
-        `predictions`: example, label, predicted, and log_probability unless it is packed.
-
-        Raises `FileNotFoundError` where there is none.
-        """
-        if self.packed is None:
-            return pq.read_table(self.folder / f"{name}.parquet")
-        if name not in self.packed:
-            raise FileNotFoundError(f"{self.folder}: run {self.run_id} has no {name}")
-        return self.packed[name]
+        return pq.read_table(self.path / f"{name}.parquet")
 
     def final_loss(self) -> float | None:
-        """Training loss (nats), the mean over the last 5 % of the steps; `None` for a run without any."""
-        if self.packed is not None:
-            return self.packed_final_loss
         loss = self.table("curve")["loss"].to_numpy()
         last = max(1, math.ceil(FINAL_SHARE * len(loss)))
         return float(np.mean(loss[-last:], dtype=float)) if len(loss) else None
 
     def log(self) -> str:
-        return self.packed_log if self.packed is not None else (self.folder / "log.txt").read_text(encoding="utf-8")
+        return (self.path / "log.txt").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One verified record. `config` says what was run, `outcome` how it ended; the tables are read on demand."""
+
+    run_id: str
+    config: Mapping[str, Any]
+    outcome: Mapping[str, Any]
+    storage: Storage
+
+    @property
+    def status(self) -> str:
+        return str(self.outcome["status"])
+
+    @property
+    def path(self) -> Path:
+        """Its folder, or the packed file that holds it."""
+        return self.storage.path
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is one of many in a packed file."""
+        return self.storage.packed
+
+    def has(self, name: TableName) -> bool:
+        """Whether the run left this table."""
+        return self.storage.has(name)
+
+    def table(self, name: TableName) -> pa.Table:
+        """`curve`: step, loss, learning_rate, grad_norm. `epochs`: epoch, step, loss, correct, count.
+        `predictions`: example, label, predicted, and log_probability unless it is packed.
+
+        Raises `FileNotFoundError` if the run left no such table.
+        """
+        return self.storage.table(name)
+
+    def final_loss(self) -> float | None:
+        """Training loss (nats), the mean over the last 5 % of the steps; `None` for a run without any."""
+        return self.storage.final_loss()
+
+    def log(self) -> str:
+        return self.storage.log()
 
 
 def read_record(root: Path, config: Mapping[str, Any]) -> Record | None:
@@ -146,7 +185,7 @@ def verified(folder: Path, kind: str) -> tuple[Record | None, str]:
             return None, f"changed since it was written: {', '.join(sorted(wrong))}"
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         outcome = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
-        record = Record(run_id=str(config["run_id"]), folder=folder, config=config, outcome=outcome)
+        record = Record(run_id=str(config["run_id"]), config=config, outcome=outcome, storage=Folder(path=folder))
         if (record.status in RECORDED) != (kind == "runs"):
             return None, f"status {record.status} does not belong under {kind}/"
         return record, ""

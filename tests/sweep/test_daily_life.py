@@ -74,7 +74,7 @@ def test_two_machines_train_halves_and_one_reports_on_the_whole(toy: WriteToy, t
     assert "9 planned: 9 finished, 0 diverged, 0 missing; 0 trained now" in rest.stdout
     assert {k[0] for k in starts(study)} == {"down"}
     merged = {(r.config["variant"], r.config["seed"]): r for r in ledger_of(study).records.values()}
-    assert {k for k, r in merged.items() if r.packed is not None} == set(one)
+    assert {k for k, r in merged.items() if r.packed} == set(one)
     report = verb("report", str(root_of(study)), cwd=tmp_path)
     assert report.returncode == 0, report.stderr
     assert "undecidable" not in report.stdout

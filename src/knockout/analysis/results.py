@@ -183,11 +183,9 @@ def dead_runs(root: Path) -> list[tuple[str, int]]:
 
 def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
     """Curves on one grid: where one is packed and so thinned, all are."""
-    thinned = any(record.packed is not None for record in records.values())
+    thinned = any(record.packed for record in records.values())
     tables = {i: record.table("curve") for i, record in records.items() if record.has("curve")}
-    return {
-        i: (thin(table) if thinned and records[i].packed is None else table).to_pandas() for i, table in tables.items()
-    }
+    return {i: (thin(table) if thinned and not records[i].packed else table).to_pandas() for i, table in tables.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +237,7 @@ def _macro_f1(_: Record, predictions: _Predictions | None) -> float | None:
 
 def _steps(record: Record, _: _Predictions | None) -> int | None:
     steps: int | None = record.outcome["costs"].get("steps")
-    return record.table("curve").num_rows if steps is None and record.packed is None else steps
+    return record.table("curve").num_rows if steps is None and not record.packed else steps
 
 
 SCORES = (*_split_columns("test", macro_f1=True), *_split_columns("validation", macro_f1=False))
@@ -278,7 +276,7 @@ def _check_seeds(records: Mapping[str, Record], design: Design) -> None:
     for run in design.runs:
         if run.id in records and records[run.id].config["seed"] != run.training_seed:
             got = f"recorded with seed {records[run.id].config['seed']}, planned with {run.training_seed}"
-            raise ResultsError(f"{records[run.id].folder}: {got}")
+            raise ResultsError(f"{records[run.id].path}: {got}")
 
 
 def _rows(
@@ -340,7 +338,7 @@ def _check_once(root: Path, ledger: Ledger, design: Design) -> None:
         if twice:
             raise ResultsError(f"{root / 'design.json'}: a run is planned twice: {twice[0]}")
     whole = [p for p in sorted((root / "runs").glob("[!.]*")) if not _is_damaged(p, ledger)]
-    if len(whole) == sum(record.packed is None for record in ledger.records.values()):
+    if len(whole) == sum(not record.packed for record in ledger.records.values()):
         return
     ids: dict[str, list[str]] = {}
     for folder in whole:
@@ -365,23 +363,23 @@ def _check_test_sets(
     for run_id, record in finished:
         metrics = record.outcome["metrics"]
         if "test" not in metrics:
-            raise ResultsError(f"{record.folder}: finished, and has no metrics of the test split")
+            raise ResultsError(f"{record.path}: finished, and has no metrics of the test split")
         for split, values in metrics.items():
             correct, count = values.get("correct"), values.get("count")
             whole = all(isinstance(x, int) and not isinstance(x, bool) for x in (correct, count))
             if not whole or not 0 <= correct <= count or count == 0:
                 got = f"{split}: correct = {correct}, count = {count}"
-                raise ResultsError(f"{record.folder}: {got}; two integers with 0 <= correct <= count are needed")
+                raise ResultsError(f"{record.path}: {got}; two integers with 0 <= correct <= count are needed")
         test, seen = metrics["test"], predictions[run_id]
-        counts.setdefault(test["count"], record.folder)
+        counts.setdefault(test["count"], record.path)
         if seen is None:
             continue
         if (seen.correct, seen.count) != (test["correct"], test["count"]):
             raise ResultsError(
-                f"{record.folder}: {test['correct']} of {test['count']} correct on the test split, and its predictions"
+                f"{record.path}: {test['correct']} of {test['count']} correct on the test split, and its predictions"
                 f" say {seen.correct} of {seen.count}"
             )
-        vectors.setdefault(seen.labels_sha256, record.folder)
+        vectors.setdefault(seen.labels_sha256, record.path)
     for what, differing in (("sizes of test set", list(counts.items())), ("test labels", list(vectors.items()))):
         if len(differing) > 1:
             folders = f"{differing[0][1]} and {differing[1][1]}"
@@ -413,7 +411,7 @@ def _attempted(attempts: Sequence[Record]) -> dict[str, Any]:
 
 def _folder(root: Path, record: Record | None, attempts: Sequence[Record]) -> str:
     last = record or (attempts[-1] if attempts else None)
-    return "" if last is None else last.folder.relative_to(root).as_posix()
+    return "" if last is None else last.path.relative_to(root).as_posix()
 
 
 def _dead(row: Mapping[str, Any], labels: Mapping[str, Sequence[int]], *, standard_errors: float) -> str | None:
