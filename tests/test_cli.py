@@ -1,6 +1,5 @@
 """The command line as a person meets it: what is printed, what is written, how it ends."""
 
-import os
 import re
 import subprocess
 import sys
@@ -9,14 +8,9 @@ from pathlib import Path
 import pytest
 
 from knockout.variants import VARIANTS
+from tests.command_line import knockout
 
 REPOSITORY = Path(__file__).parents[1]
-
-
-def knockout(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **variables}
-    command = [sys.executable, "-m", "knockout", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300)
 
 
 def test_list_names_every_variant_with_what_differs_and_the_paper(tmp_path: Path) -> None:
@@ -217,5 +211,16 @@ def test_a_misspelt_set_is_told_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_version(tmp_path: Path) -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+\n", knockout("--version", cwd=tmp_path).stdout)
+def test_version_and_faults_of_the_command_as_a_process(tmp_path: Path) -> None:
+    """What a shell sees; the tests above call the same `main` in their own process."""
+
+    def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "knockout", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", process("--version").stdout)
+    refused = process("run", "gone.toml")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("knockout: gone.toml: no such file")
+    called = knockout("run", "gone.toml", cwd=tmp_path)
+    assert (called.returncode, called.stdout, called.stderr) == (2, "", refused.stderr)

@@ -1,4 +1,4 @@
-"""Studies of the toy trainer, run by the command line in processes of their own."""
+"""Studies of the toy trainer, run by the command line: in the test's process, or in the background to be killed."""
 
 import os
 import subprocess
@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from knockout.ledger import Ledger, read_ledger
+from tests.command_line import knockout
 
 REPOSITORY = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY / "tests" / "trainers")}
+TRAINERS = str(REPOSITORY / "tests" / "trainers")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (TRAINERS, os.environ.get("PYTHONPATH"))))}
 COMMAND = (sys.executable, "-m", "knockout")
 
 WriteToy = Callable[..., Path]
@@ -43,11 +45,12 @@ def command(study: Path, *options: str) -> list[str]:
 
 
 def run(study: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(study, *options), env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    """`knockout run` of the study; its results go beside its file."""
+    return knockout(*command(study, *options)[len(COMMAND) :], cwd=study.parent)
 
 
 def start(study: Path, *options: str, output: str = "output.txt") -> subprocess.Popen[bytes]:
-    """The same in the background, as the leader of a process group of its own; what it prints goes into a file."""
+    """The same in a process in the background, leader of a process group of its own; its output goes into a file."""
     with (study.parent / output).open("wb") as file:
         return subprocess.Popen(
             command(study, *options), env=ENVIRONMENT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True

@@ -9,14 +9,15 @@ import pytest
 from knockout.analysis.results import load
 from knockout.design import Design, read_design
 from knockout.sweep.snapshot import Epochs, mirror, number_tries, read_state
+from tests.command_line import knockout
 
-from .conftest import COMMAND, ENVIRONMENT, WriteToy, ledger_of, numbers, root_of, run, starts
+from .conftest import WriteToy, ledger_of, numbers, root_of, run, starts
 
 ANYTIME = '"anytime"\nmax_seeds = 30'
 
 
 def verb(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*COMMAND, *arguments], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    return knockout(*arguments, cwd=Path.cwd())
 
 
 def designed(study: Path) -> Design:

@@ -2,16 +2,13 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from .conftest import COMMAND, ENVIRONMENT, WriteToy, ledger_of, numbers, root_of, run, starts
+from tests.command_line import knockout
 
-
-def verb(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], env=ENVIRONMENT, capture_output=True, text=True, cwd=cwd, timeout=120)
+from .conftest import WriteToy, ledger_of, numbers, root_of, run, starts
 
 
 def tree(folder: Path) -> set[Path]:
@@ -38,7 +35,7 @@ def test_the_cells_of_a_crossing_are_trained_like_any_variant(toy: WriteToy) -> 
     done = run(study)
     assert "8 planned: 4 finished, 4 diverged, 0 missing; 6 trained now" in done.stdout
     assert starts(study) == {(v, s): 1 for v in ("baseline", "up", "diverges", cell) for s in (0, 1)}
-    told = verb("check", str(study), "--no-measure", cwd=study.parent)
+    told = knockout("check", str(study), "--no-measure", cwd=study.parent)
     assert "3 variants and the baseline x 2 seeds = 8 runs" in told.stdout
     assert cell in told.stdout
 
@@ -61,7 +58,7 @@ def test_a_dry_run_says_what_and_writes_nothing(toy: WriteToy) -> None:
 def test_two_machines_train_halves_and_one_reports_on_the_whole(toy: WriteToy, tmp_path: Path) -> None:
     study = toy(seeds=3)
     run(study, "--only", "baseline", "--only", "up")
-    packed = verb("pack", str(root_of(study)), "--output", str(tmp_path / "records_a.parquet"), cwd=tmp_path)
+    packed = knockout("pack", str(root_of(study)), "--output", str(tmp_path / "records_a.parquet"), cwd=tmp_path)
     assert packed.returncode == 0, packed.stderr
     assert "6 records of 9 planned runs, " in packed.stdout
     one = numbers(study)
@@ -75,7 +72,7 @@ def test_two_machines_train_halves_and_one_reports_on_the_whole(toy: WriteToy, t
     assert {k[0] for k in starts(study)} == {"down"}
     merged = {(r.config["variant"], r.config["seed"]): r for r in ledger_of(study).records.values()}
     assert {k for k, r in merged.items() if r.packed} == set(one)
-    report = verb("report", str(root_of(study)), cwd=tmp_path)
+    report = knockout("report", str(root_of(study)), cwd=tmp_path)
     assert report.returncode == 0, report.stderr
     assert "undecidable" not in report.stdout
 
@@ -84,13 +81,13 @@ def test_two_machines_train_halves_and_one_reports_on_the_whole(toy: WriteToy, t
 def test_a_published_report_is_whole_and_stands_alone(toy: WriteToy, tmp_path: Path) -> None:
     study = toy(seeds=3)
     run(study, "--only", "up", "--only", "baseline")
-    refused = verb("publish", str(root_of(study)), "--to", str(tmp_path / "reference"), cwd=tmp_path)
+    refused = knockout("publish", str(root_of(study)), "--to", str(tmp_path / "reference"), cwd=tmp_path)
     assert refused.returncode == 2
     assert "3 of 9 runs are missing" in refused.stderr
     assert not (tmp_path / "reference").exists()
 
     run(study)
-    done = verb("publish", str(root_of(study)), "--to", str(tmp_path / "reference"), cwd=tmp_path)
+    done = knockout("publish", str(root_of(study)), "--to", str(tmp_path / "reference"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     public = tmp_path / "reference" / "toy"
     assert {"report.html", "report.md", "summary.csv", "study.toml", "plan.toml", "design.json", "records.parquet"} <= {
@@ -98,14 +95,14 @@ def test_a_published_report_is_whole_and_stands_alone(toy: WriteToy, tmp_path: P
     }
     told = {name: (public / name).read_bytes() for name in ("summary.csv", "contrasts.csv", "costs.csv")}
     shutil.rmtree(root_of(study))
-    assert verb("report", str(public), cwd=tmp_path).returncode == 0  # from the packed records alone
+    assert knockout("report", str(public), cwd=tmp_path).returncode == 0  # from the packed records alone
     assert {name: (public / name).read_bytes() for name in told} == told
 
 
 def test_an_estimate_measures_every_variant_and_says_who_does_not_train(toy: WriteToy, tmp_path: Path) -> None:
     study = toy(variants=("up", "raises"), seeds=4, steps=100, step_seconds=0.02)
     before = tree(tmp_path)
-    told = verb("check", str(study), cwd=tmp_path)
+    told = knockout("check", str(study), cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     # 3 variants x 4 seeds x 100 steps of 20 ms, where one variant cannot be counted: 16 s on all workers
     assert "for 12 runs with" in told.stdout
@@ -114,11 +111,11 @@ def test_an_estimate_measures_every_variant_and_says_who_does_not_train(toy: Wri
     assert int(pace[1]) >= 20  # a busy machine is slower, and none is faster than the sleep
     assert "raises did not train: Unpicklable: no pickle of this" in told.stdout
     assert tree(tmp_path) == before
-    assert "cost" not in verb("check", str(study), "--no-measure", cwd=tmp_path).stdout
+    assert "cost" not in knockout("check", str(study), "--no-measure", cwd=tmp_path).stdout
 
 
 def test_packing_nothing_is_refused(tmp_path: Path) -> None:
-    told = verb("pack", str(tmp_path), cwd=tmp_path)
+    told = knockout("pack", str(tmp_path), cwd=tmp_path)
     assert told.returncode == 2
     assert "no records to pack" in told.stderr
     assert list(tmp_path.iterdir()) == []
