@@ -2,7 +2,7 @@
 
 `python -m analysis.calibration [--quick] [--into FOLDER]`. `--quick` runs a hundredth of the repetitions. That shows
 only that everything runs; it prints the page unless a folder is named. Results repeat exactly on any number of
-processes: the random numbers of a cell come from its id, and each 250 repetitions have their own.
+processes: the random numbers of a case come from its id, and each 250 repetitions have their own.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
 
-from analysis.calibration.settings import FAMILIES, FAMILY_SEEDS, LAWS, Cell, cells
+from analysis.calibration.settings import FAMILIES, FAMILY_SEEDS, LAWS, Case, cases
 from analysis.calibration.simulate import PLAN, SPREAD, TEXTS, repeat
 
 TARGET = Path(__file__).parents[2] / "results" / "calibration"
@@ -31,7 +31,7 @@ FIGURE_REPETITIONS = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One simulated cell. The CSV holds these, and the page is made from them alone."""
+    """One simulated case. The CSV holds these, and the page is made from them alone."""
 
     id: str
     part: str
@@ -49,25 +49,25 @@ class Row:
     """in words, where not within"""
 
 
-def judged(cell: Cell, values: Sequence[float]) -> Row:
+def judged(case: Case, values: Sequence[float]) -> Row:
     """A row that compares the mean of the repetitions with the claim."""
     estimate = float(np.mean(values))
     se = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    low, high = _allowed(cell, se)
+    low, high = _allowed(case, se)
     within = low <= estimate <= high
     words = ""
     if not within:
-        bound = cell.nominal if estimate < low or cell.upper is None else cell.upper
+        bound = case.nominal if estimate < low or case.upper is None else case.upper
         side, far = ("below", bound - estimate) if estimate < low else ("above", estimate - bound)
         far_in_se = f", {far / se:.0f} standard errors" if se else ""
-        words = f"{side} {bound:.3g} by {far:.3f}{far_in_se}: {cell.because or 'not explained'}"
-    nominal = f"{cell.nominal:.3g}" + ("" if cell.upper is None else f" to {cell.upper:.3g}")
+        words = f"{side} {bound:.3g} by {far:.3f}{far_in_se}: {case.because or 'not explained'}"
+    nominal = f"{case.nominal:.3g}" + ("" if case.upper is None else f" to {case.upper:.3g}")
     return Row(
-        id=cell.id,
-        part=cell.part,
-        setting=cell.setting,
-        what=cell.what,
-        claim=cell.claim,
+        id=case.id,
+        part=case.part,
+        setting=case.setting,
+        what=case.what,
+        claim=case.claim,
         nominal=nominal,
         estimate=f"{estimate:.4f}",
         se=f"{se:.4f}",
@@ -77,17 +77,17 @@ def judged(cell: Cell, values: Sequence[float]) -> Row:
     )
 
 
-def _allowed(cell: Cell, se: float) -> tuple[float, float]:
+def _allowed(case: Case, se: float) -> tuple[float, float]:
     slack = 3 * se
-    if cell.claim == "about":
-        digit = 10.0 ** -max(2, len(f"{cell.nominal:.3g}") - 2) / 2
-        slack = 3 * math.hypot(se, math.sqrt(cell.nominal * (1 - cell.nominal) / FIGURE_REPETITIONS)) + digit
-    low = -math.inf if cell.claim == "at most" else cell.nominal - slack
-    return low, (cell.nominal if cell.upper is None else cell.upper) + slack
+    if case.claim == "about":
+        digit = 10.0 ** -max(2, len(f"{case.nominal:.3g}") - 2) / 2
+        slack = 3 * math.hypot(se, math.sqrt(case.nominal * (1 - case.nominal) / FIGURE_REPETITIONS)) + digit
+    low = -math.inf if case.claim == "at most" else case.nominal - slack
+    return low, (case.nominal if case.upper is None else case.upper) + slack
 
 
-def run(chosen: Sequence[Cell], *, scale: float = 1.0, processes: int = 2) -> list[Row]:
-    """The rows of these cells, in their order. `scale` times their repetitions, and 20 at least."""
+def run(chosen: Sequence[Case], *, scale: float = 1.0, processes: int = 2) -> list[Row]:
+    """The rows of these cases, in their order. `scale` times their repetitions, and 20 at least."""
     tasks = [(i, seeds, size) for i, c in enumerate(chosen) for seeds, size in _chunks(c.id, _repetitions(c, scale))]
     values: list[list[float]] = [[] for _ in chosen]
     started = time.perf_counter()
@@ -103,8 +103,8 @@ def run(chosen: Sequence[Cell], *, scale: float = 1.0, processes: int = 2) -> li
     return [judged(c, v) for c, v in zip(chosen, values, strict=True)]
 
 
-def _repetitions(cell: Cell, scale: float) -> int:
-    return max(20, round(cell.repetitions * scale))
+def _repetitions(case: Case, scale: float) -> int:
+    return max(20, round(case.repetitions * scale))
 
 
 def _chunks(name: str, repetitions: int) -> list[tuple[np.random.SeedSequence, int]]:
@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="a hundredth of the repetitions: shows only that it runs")
     parser.add_argument("--into", type=Path, metavar="FOLDER", help=f"where to write; {TARGET} unless --quick is given")
     told = parser.parse_args(arguments)
-    rows = run(cells(), scale=0.01 if told.quick else 1.0)
+    rows = run(cases(), scale=0.01 if told.quick else 1.0)
     folder = told.into or (None if told.quick else TARGET)
     if folder is None:
         print(page(rows), end="")

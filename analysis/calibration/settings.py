@@ -31,7 +31,7 @@ LAWS: Mapping[Law, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Case:
     """One thing that is claimed, in one setting."""
 
     id: str
@@ -48,14 +48,14 @@ class Cell:
     """what is to be said if the estimate does not fit the claim"""
 
 
-def cells() -> list[Cell]:
+def cases() -> list[Case]:
     """Everything that is simulated."""
     found = [*_family(), *_coverage(), *_power(), *_intervals(), *_peeking(), *_tost(), *_two_source(), *_worst_rank()]
     assert len({c.id for c in found}) == len(found)
     return found
 
 
-def _family() -> Iterable[Cell]:
+def _family() -> Iterable[Case]:
     part, what = "Family-wise error of the verdicts", "any of them better, worse or trivial where none differs"
     for law, n, k in itertools.product(LAWS, FAMILY_SEEDS, FAMILIES):
         counted = what
@@ -63,7 +63,7 @@ def _family() -> Iterable[Cell]:
             if k == 1:
                 continue
             counted = "any of the others better, worse or trivial where none of them differs"
-        yield Cell(
+        yield Case(
             id=f"family/{law.replace(' ', '-')}/n{n}/k{k}",
             part=part,
             setting=f"{law}, n = {n}, K = {k}",
@@ -74,7 +74,7 @@ def _family() -> Iterable[Cell]:
             simulate=partial(sim.family_error, law=law, n=n, k=k),
             because=LAWS[law],
         )
-    yield Cell(
+    yield Case(
         id="family/touched",
         part=part,
         setting="one variant fails at .2, n = 8, K = 5",
@@ -86,11 +86,11 @@ def _family() -> Iterable[Cell]:
     )
 
 
-def _coverage() -> Iterable[Cell]:
+def _coverage() -> Iterable[Case]:
     laws: tuple[Law, ...] = ("normal", "skewed arms", "skewed differences", "very skewed differences")
     for law, n in itertools.product(laws, (3, 5, 10, 20)):
         heavy = "the differences have heavier tails than normal ones, which makes t cautious"
-        yield Cell(
+        yield Case(
             id=f"coverage/{law.replace(' ', '-')}/n{n}",
             part="Coverage of the 95 % t interval of the mean difference",
             setting=f"{law}, n = {n}",
@@ -103,10 +103,10 @@ def _coverage() -> Iterable[Cell]:
         )
 
 
-def _power() -> Iterable[Cell]:
+def _power() -> Iterable[Case]:
     part, what = "Power: K = 5, two variants are better", "a variant that is better is called so (mean of the two)"
     for n, figure in ((5, 0.22), (8, 0.59), (10, 0.79)):
-        yield Cell(
+        yield Case(
             id=f"power/arm-sd/n{n}",
             part=part,
             setting=f"by 1.5 sd of an arm, arms correlate at .3 (so d_z = 1.27), n = {n}",
@@ -116,7 +116,7 @@ def _power() -> Iterable[Cell]:
             repetitions=3000,
             simulate=partial(sim.power, n=n, k=5, true=2, effect=1.5 / math.sqrt(2 * 0.7), correlation=0.3),
         )
-        yield Cell(
+        yield Case(
             id=f"power/d_z/n{n}",
             part=part,
             setting=f"by 1.5 sd of differences (d_z = 1.5), n = {n}; the product's power at alpha / 5 and at alpha",
@@ -129,11 +129,11 @@ def _power() -> Iterable[Cell]:
         )
 
 
-def _intervals() -> Iterable[Cell]:
+def _intervals() -> Iterable[Case]:
     part, setting = "Verdicts, and what is read off unadjusted intervals instead", "normal, n = 8, K = 10"
     verdicts = partial(sim.family_error, law="normal", n=8, k=10)
     unadjusted = partial(sim.unadjusted_error, n=8, k=10)
-    yield Cell(
+    yield Case(
         id="intervals/verdicts",
         part=part,
         setting=setting,
@@ -143,7 +143,7 @@ def _intervals() -> Iterable[Cell]:
         repetitions=3000,
         simulate=verdicts,
     )
-    yield Cell(
+    yield Case(
         id="intervals/unadjusted",
         part=part,
         setting=setting,
@@ -155,9 +155,9 @@ def _intervals() -> Iterable[Cell]:
     )
 
 
-def _peeking() -> Iterable[Cell]:
+def _peeking() -> Iterable[Case]:
     part = "Looking after every seed"
-    yield Cell(
+    yield Case(
         id="peeking/naive",
         part=part,
         setting="paired t from 3 to 20 seeds, K = 1",
@@ -169,7 +169,7 @@ def _peeking() -> Iterable[Cell]:
     )
     process: Process
     for process in ("sign", "t"):
-        yield Cell(
+        yield Case(
             id=f"peeking/{process}",
             part=part,
             setting=f"{process} e-process to 40 seeds, K = 1",
@@ -179,7 +179,7 @@ def _peeking() -> Iterable[Cell]:
             repetitions=20_000,
             simulate=partial(sim.peeking, process=process, last=40),
         )
-        yield Cell(
+        yield Case(
             id=f"peeking/{process}/family",
             part=part,
             setting=f"{process} e-process with e-Holm to 40 seeds, K = 5",
@@ -189,7 +189,7 @@ def _peeking() -> Iterable[Cell]:
             repetitions=8000,
             simulate=partial(sim.peeking_family, process=process, last=40, k=5),
         )
-    yield Cell(
+    yield Case(
         id="peeking/t/figure",
         part=part,
         setting="t e-process to 40 seeds, K = 1; the range that the specification tells",
@@ -203,7 +203,7 @@ def _peeking() -> Iterable[Cell]:
     for law in ("skewed differences", "very skewed differences"):
         for process in ("sign", "t"):
             median = "the process asks whether wins and losses are as likely, and of these the median is not 0"
-            yield Cell(
+            yield Case(
                 id=f"peeking/{process}/{law.replace(' ', '-')}",
                 part=part,
                 setting=f"{process} e-process to 40 seeds, K = 1, {law}",
@@ -216,10 +216,10 @@ def _peeking() -> Iterable[Cell]:
             )
 
 
-def _tost() -> Iterable[Cell]:
+def _tost() -> Iterable[Case]:
     part = "Equivalence (TOST), margin 1 sd of differences"
     for n, k in itertools.product((5, 11, 20), (1, 5)):
-        yield Cell(
+        yield Case(
             id=f"tost/size/n{n}/k{k}",
             part=part,
             setting=f"every difference exactly at the margin, n = {n}, K = {k}",
@@ -230,7 +230,7 @@ def _tost() -> Iterable[Cell]:
             simulate=partial(sim.called_alike, n=n, k=k, effect=1.0),
         )
     for n in (10, 11):
-        yield Cell(
+        yield Case(
             id=f"tost/power/n{n}",
             part=part,
             setting=f"no difference, n = {n}, K = 1; the product's power (11 seeds are the fewest for .80)",
@@ -242,13 +242,13 @@ def _tost() -> Iterable[Cell]:
         )
 
 
-def _two_source() -> Iterable[Cell]:
+def _two_source() -> Iterable[Case]:
     part = "Two sources of variance: the mean over seeds and texts, nominal 95 %"
     sds = {"seeds .1, texts 8.5": (0.001, 0.085), "seeds 2, texts 10": (0.02, 0.1), "seeds 5, texts 2": (0.05, 0.02)}
     for (named, (seed_sd, text_sd)), (s, n) in itertools.product(
         sds.items(), ((3, 500), (5, 2000), (10, 500), (20, 2000))
     ):
-        yield Cell(
+        yield Case(
             id=f"two-source/{named.replace(', ', '-').replace(' ', '')}/{s}x{n}",
             part=part,
             setting=f"sd in points: {named}; {s} seeds, {n} texts",
@@ -262,7 +262,7 @@ def _two_source() -> Iterable[Cell]:
         )
     for text_sd in (0.085, 0.15):
         spec = text_sd == 0.085
-        yield Cell(
+        yield Case(
             id=f"two-source/seeds-only/{100 * text_sd:g}",
             part=part,
             setting=f"sd in points: seeds .1, texts {100 * text_sd:g}; 20 seeds, 2000 texts",
@@ -273,7 +273,7 @@ def _two_source() -> Iterable[Cell]:
             simulate=partial(sim.seeds_only_coverage, seeds=20, texts=2000, seed_sd=0.001, text_sd=text_sd),
             because="" if spec else "no interval over seeds counts the variance of texts, which is most of it here",
         )
-    yield Cell(
+    yield Case(
         id="two-source/mcnemar",
         part=part,
         setting="sd in points: seeds 2; one seed, 2000 texts, a tenth discordant",
@@ -285,9 +285,9 @@ def _two_source() -> Iterable[Cell]:
     )
 
 
-def _worst_rank() -> Iterable[Cell]:
+def _worst_rank() -> Iterable[Case]:
     for n in (6, 8, 10):
-        yield Cell(
+        yield Case(
             id=f"worst-rank/n{n}",
             part="Worst ranks: size of the exact test",
             setting=f"every run fails at {FAILS:g}, n = {n}",

@@ -14,8 +14,8 @@ from knockout.console import (
     change_text,
     design_notes,
     err,
+    fields_text,
     out,
-    plain,
     print_cost,
     print_dead,
     print_design,
@@ -96,7 +96,11 @@ def list_variants() -> None:
         table.add_column(column, overflow="fold")
     for name, factors in VARIANTS.items():
         differs = changes(factors)
-        text = ", ".join(change_text(k, *pair) for k, pair in differs.items()) if name != BASELINE else plain(factors)
+        text = (
+            ", ".join(change_text(k, *pair) for k, pair in differs.items())
+            if name != BASELINE
+            else fields_text(factors)
+        )
         table.add_row(name, escape(text), escape("; ".join(PAPERS[k] for k in differs)))
     out.print(table)
 

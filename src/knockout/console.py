@@ -164,13 +164,13 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
         for reason, count in summary["dropped"].items():
             out.print(f"  dropped: {count} ({escape(reason)})")
     if study.recipe is not None:
-        out.print(f"recipe: {escape(plain(study.recipe))}")
+        out.print(f"recipe: {escape(fields_text(study.recipe))}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("variant")
     table.add_column("changes", overflow="fold")
     for name, factors in study.factors.items():
         changed = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
-        table.add_row(name, escape(changed if name != BASELINE else plain(factors)))
+        table.add_row(name, escape(changed if name != BASELINE else fields_text(factors)))
     out.print(table)
 
 
@@ -263,7 +263,7 @@ def change_text(factor: str, before: Any, after: Any) -> str:
     return f"{factor}: {value_text(before)} -> {value_text(after)}"
 
 
-def plain(record: Any) -> str:
+def fields_text(record: Any) -> str:
     """The fields of a dataclass as one line."""
     return ", ".join(f"{key} {value_text(value)}" for key, value in asdict(record).items())
 

@@ -162,7 +162,7 @@ def write_record(
         try:
             sync(parent)
         except BaseException:
-            target.rename(temporary)  # who is told that writing failed must not find the record later
+            target.rename(temporary)  # who gets the error must not find the record later
             raise
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

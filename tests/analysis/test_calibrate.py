@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from analysis.calibration import simulate as sim
 from analysis.calibration.__main__ import judged, page, read, run, write
-from analysis.calibration.settings import Cell, cells
+from analysis.calibration.settings import Case, cases
 from analysis.calibration.simulate import METRIC, PLAN, SPREAD, Law
 
 from knockout.analysis.inference.pairs import Pair, complete, differences, estimate
@@ -24,13 +24,13 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
-def cell(name: str) -> Cell:
-    return next(c for c in cells() if c.id == name)
+def case(name: str) -> Case:
+    return next(c for c in cases() if c.id == name)
 
 
 def test_the_same_csv_twice_on_one_process_and_on_two(tmp_path: Path) -> None:
-    chosen = [replace(cell(name), repetitions=260) for name in ONE_OF_EACH_PART[:1]]
-    chosen += [replace(cell(name), repetitions=20) for name in ONE_OF_EACH_PART[1:]]
+    chosen = [replace(case(name), repetitions=260) for name in ONE_OF_EACH_PART[:1]]
+    chosen += [replace(case(name), repetitions=20) for name in ONE_OF_EACH_PART[1:]]
     for processes in (1, 2):
         write(run(chosen, processes=processes), tmp_path / str(processes))
     for name in ("calibration.csv", "calibration.md"):
@@ -38,7 +38,7 @@ def test_the_same_csv_twice_on_one_process_and_on_two(tmp_path: Path) -> None:
 
 
 def test_a_cell_keeps_its_random_numbers_whatever_runs_beside_it() -> None:
-    chosen = [replace(cell(name), repetitions=30) for name in ("coverage/normal/n3", "coverage/normal/n5")]
+    chosen = [replace(case(name), repetitions=30) for name in ("coverage/normal/n3", "coverage/normal/n5")]
     assert run(chosen, processes=1)[1] == run(chosen[1:], processes=1)[0]
 
 
@@ -79,13 +79,13 @@ def test_correctness_has_the_variances_that_it_is_asked_for() -> None:
 
 def test_naive_peeking_is_caught() -> None:
     values = sim.naive_peeking(rng(), 120, first=3, last=20)
-    assert judged(replace(cell("peeking/t"), claim="at most", nominal=0.05), list(values)).within == "no"
+    assert judged(replace(case("peeking/t"), claim="at most", nominal=0.05), list(values)).within == "no"
 
 
 def test_unadjusted_intervals_are_caught() -> None:
     unadjusted = sim.unadjusted_error(rng(), 100, n=8, k=10)
     assert unadjusted.mean() > 0.2
-    row = judged(cell("family/normal/n8/k10"), list(unadjusted))
+    row = judged(case("family/normal/n8/k10"), list(unadjusted))
     assert row.within == "no"
     assert re.fullmatch(r"above 0\.05 by 0\.\d{3}, \d+ standard errors: not explained", row.deviation)
 
@@ -97,7 +97,7 @@ def test_a_family_judged_without_holm_is_caught(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("knockout.analysis.inference.verdict.holm", unadjusted)
     values = sim.family_error(rng(), 100, law="normal", n=8, k=10)
-    assert judged(cell("family/normal/n8/k10"), list(values)).within == "no"
+    assert judged(case("family/normal/n8/k10"), list(values)).within == "no"
 
 
 def test_a_t_interval_of_normal_width_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_t_interval_of_normal_width_is_caught(monkeypatch: pytest.MonkeyPatch)
         return replace(found, low=found.difference - half, high=found.difference + half)
 
     monkeypatch.setattr(sim, "estimate", narrow)
-    row = judged(cell("coverage/normal/n3"), list(sim.coverage(rng(), 300, law="normal", n=3)))
+    row = judged(case("coverage/normal/n3"), list(sim.coverage(rng(), 300, law="normal", n=3)))
     assert row.within == "no"
     assert float(row.estimate) == pytest.approx(0.82, abs=0.07)  # z196 of sim_ci_coverage
 
@@ -139,15 +139,15 @@ def test_a_plugged_in_variance_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
     honest = sim.peeking(rng(), 400, process="t", last=40)
     monkeypatch.setattr(sim, "t_process", plugged_in)
     values = sim.peeking(rng(), 400, process="t", last=40)
-    assert judged(cell("peeking/t"), list(honest)).within == "yes"
-    assert judged(cell("peeking/t"), list(values)).within == "no"
+    assert judged(case("peeking/t"), list(honest)).within == "yes"
+    assert judged(case("peeking/t"), list(values)).within == "no"
 
 
 def test_intervals_that_count_one_source_only_are_caught() -> None:
     given = {"seeds": 20, "texts": 500, "seed_sd": 0.001, "text_sd": 0.15}
     short = sim.seeds_only_coverage(rng(), 150, **given)  # type: ignore[arg-type]  # two of them are whole
     both = sim.two_source_coverage(rng(), 150, **given)  # type: ignore[arg-type]
-    claim = cell("two-source/seeds.1-texts8.5/20x2000")
+    claim = case("two-source/seeds.1-texts8.5/20x2000")
     assert judged(claim, list(short)).within == "no"
     assert judged(claim, list(both)).within == "yes"
     assert judged(claim, list(sim.mcnemar_coverage(rng(), 200, texts=2000, seed_sd=0.02))).within == "no"
@@ -167,7 +167,7 @@ def test_a_failure_that_touched_others_would_be_seen(monkeypatch: pytest.MonkeyP
 
 
 def test_claims_are_judged_as_the_page_says() -> None:
-    told = partial(Cell, id="x", part="p", setting="s", what="w", repetitions=100, simulate=lambda _, n: np.zeros(n))
+    told = partial(Case, id="x", part="p", setting="s", what="w", repetitions=100, simulate=lambda _, n: np.zeros(n))
     tenth = [1.0] * 10 + [0.0] * 90  # .1, se .03
     for given, within in (
         (told(claim="at most", nominal=0.05), "yes"),
@@ -187,7 +187,7 @@ def test_claims_are_judged_as_the_page_says() -> None:
 
 def test_what_is_committed_is_what_the_script_defines() -> None:
     rows = read(COMMITTED / "calibration.csv")
-    defined = cells()
+    defined = cases()
     assert [(r.id, r.part, r.setting, r.what, r.claim) for r in rows] == [
         (c.id, c.part, c.setting, c.what, c.claim) for c in defined
     ]

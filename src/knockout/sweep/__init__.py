@@ -1,1 +1,1 @@
-"""From a study to its records: cells allocated through Optuna, runs executed by worker processes, one coordinator."""
+"""From a study to its records: Optuna allocates runs, worker processes train them, one coordinator keeps order."""

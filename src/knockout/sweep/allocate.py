@@ -1,4 +1,4 @@
-"""Optuna's part: which cell, a (variant, seed) of the study, is trained next; and a mirror of how each run ended.
+"""Optuna's part: which run is trained next (Optuna knows it by a number, `cell`); and a mirror of how each run ended.
 
 The Optuna study is an index for people and dashboards. It decides nothing: what is missing is read from the ledger, and
 the study is rebuilt from it whenever the two disagree or the journal cannot be read.
