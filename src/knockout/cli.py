@@ -151,17 +151,22 @@ def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an
 @app.command()
 def check(
     study: StudyFile,
+    results: Annotated[Path, typer.Option(help="The folder that holds the results of all studies.")] = Path("results"),
     measure: Annotated[bool, typer.Option(help="Estimate the cost by training a few steps of every variant.")] = True,
 ) -> None:
     """Show what a study will run, which differences its seeds can detect, and the cost. Writes no results."""
     from knockout.analysis import stopping
     from knockout.analysis.inference.outlook import outlook, sentences
     from knockout.study import read_study
-    from knockout.sweep.survey import prepare_data
+    from knockout.sweep.survey import survey
 
     read = read_study(study)
-    data = prepare_data(read)
-    print_design(read, data.summary)
+    state = survey(read, results / read.name)
+    print_design(read, state.data.summary)
+    have = sum(run.id in state.ledger.records for run in state.runs)
+    if have:
+        lacking = f"{len(state.wanted)} would be trained"
+        out.print(f"{escape(str(state.root))}: {have} of {len(state.runs)} runs have a result, {lacking}")
     out.print()
     out.print("[bold]What it can show[/bold]")
     k, n = len(read.variants), len(read.seeds)
@@ -173,7 +178,7 @@ def check(
         out.print(f"- {escape(line)}")
     if measure:
         out.print()
-        print_cost(read, data.ref, data.summary)
+        print_cost(read, state.data.ref, state.data.summary)
 
 
 @app.command()

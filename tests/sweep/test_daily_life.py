@@ -114,6 +114,16 @@ def test_an_estimate_measures_every_variant_and_says_who_does_not_train(toy: Wri
     assert "cost" not in knockout("check", str(study), "--no-measure", cwd=tmp_path).stdout
 
 
+def test_check_says_what_is_there_already(toy: WriteToy) -> None:
+    study = toy(seeds=2)
+    results = str(study.parent / "results")
+    before = knockout("check", str(study), "--results", results, "--no-measure", cwd=study.parent).stdout
+    assert "have a result" not in before
+    run(study, "--only", "baseline", "--only", "up")
+    after = knockout("check", str(study), "--results", results, "--no-measure", cwd=study.parent).stdout
+    assert "4 of 6 runs have a result, 2 would be trained" in after.replace("\n", " ")
+
+
 def test_packing_nothing_is_refused(tmp_path: Path) -> None:
     told = knockout("pack", str(tmp_path), cwd=tmp_path)
     assert told.returncode == 2

@@ -1,6 +1,6 @@
 """The verdict: the planned test of each contrast, Holm over the family, and the first line of the rule that applies.
 
-The rule is in `analysis/RULES.md`, section "The verdict", lines 1 to 7. Nothing else of an analysis decides anything.
+The rule is in `analysis/RULES.md`, section "The verdict", lines 1 to 7. Only an e-process (`sequential`) replaces it.
 `analysis/calibration` simulates the functions here, and they run again with each seed left out.
 """
 
