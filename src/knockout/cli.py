@@ -165,8 +165,8 @@ def check(
     print_design(read, state.data.summary)
     have = sum(run.id in state.ledger.records for run in state.runs)
     if have:
-        lacking = f"{len(state.wanted)} would be trained"
-        out.print(f"{escape(str(state.root))}: {have} of {len(state.runs)} runs have a result, {lacking}")
+        known = f"{have} of {len(state.runs)} runs have a result, {len(state.wanted)} would be trained"
+        out.print(f"{escape(str(state.root))}: {known}", soft_wrap=True)
     out.print()
     out.print("[bold]What it can show[/bold]")
     k, n = len(read.variants), len(read.seeds)
