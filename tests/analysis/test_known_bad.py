@@ -113,7 +113,8 @@ def test_b055_two_values_at_every_scale() -> None:
         )["v"]
         assert contrast.p is None  # two seeds: nothing is tested, whatever t = 3 would say
         assert contrast.estimate is not None
-        assert contrast.estimate.d_z == pytest.approx(3 / math.sqrt(2))
+        assert contrast.estimate.sd == pytest.approx(unit / math.sqrt(2))
+        assert contrast.estimate.d_z is None  # one degree of freedom says nothing of a standardised size
 
 
 @pytest.mark.parametrize("word", ["bca", "bootstrap", "percentile"])

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
-from knockout.analysis.stats.crossed_anova import CUT, TwoSource, crossed_bootstrap, two_source
+from knockout.analysis.stats.crossed_anova import CUT, TwoSource, crossed_bootstrap, two_source, two_source_interval
 from knockout.analysis.stats.numeric import SMALLEST_P
 
 Reference = Callable[[str], dict[str, Any]]
@@ -430,3 +430,23 @@ def test_results_cannot_be_changed() -> None:
     assert isinstance(found, TwoSource)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.mean = 1.0  # type: ignore[misc]
+
+
+@given(hnp.arrays(np.int8, (5, 30), elements=st.integers(-1, 1)))
+def test_the_interval_of_a_report_is_never_narrower_than_that_over_seeds(matrix: npt.NDArray[np.int8]) -> None:
+    crossed, shown = two_source(matrix), two_source_interval(matrix)
+    if not shown.estimable:
+        assert shown == crossed
+        return
+    over_seeds = stats.ttest_1samp(matrix.mean(axis=1), 0.0) if np.ptp(matrix.mean(axis=1)) else None
+    assert shown.low is not None
+    assert crossed.low is not None
+    assert shown.p is not None
+    assert crossed.p is not None
+    if over_seeds is None:
+        assert shown == crossed
+        return
+    low = over_seeds.confidence_interval(0.95).low
+    assert shown.low == pytest.approx(min(low, crossed.low), abs=1e-12)
+    assert shown.p == pytest.approx(max(over_seeds.pvalue, crossed.p), abs=1e-12)
+    assert (shown.se, shown.df, shown.share_seed) == (crossed.se, crossed.df, crossed.share_seed)

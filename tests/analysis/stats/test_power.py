@@ -8,7 +8,10 @@ from scipy import stats
 
 from knockout.analysis.stats.power import (
     detectable_effect,
+    needs,
+    paired_to_unpaired,
     pairing_pays_above,
+    sd_interval,
     seeds_for_difference,
     seeds_for_equivalence,
     span,
@@ -63,3 +66,40 @@ def test_seeds_have_bounds() -> None:
     assert seeds_for_equivalence(0.0, 0.05, 0.8) is None
     assert span(3, 3) == "3"
     assert span(11, None) == "11 to over 1,000,000"
+
+
+def test_the_interval_of_an_sd_covers_it_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    for n in (3, 10):
+        sds = rng.standard_normal((20_000, n)).std(axis=1, ddof=1)
+        low, high = np.array([sd_interval(sd, n) for sd in sds]).T
+        # 20,000 repetitions: the standard error of .95 is .0015
+        assert np.mean((low <= 1.0) & (high >= 1.0)) == pytest.approx(0.95, abs=0.006)
+
+
+def test_seeds_needed_carry_the_uncertainty_of_the_sd() -> None:
+    n10 = needs(1.0, 1.0, 10, 4, 0.05, 0.8, 10)
+    low, high = sd_interval(1.0, 10)
+    assert n10.seeds_difference_low == seeds_for_difference(1.0 / low, 0.05 / 4, 0.8)
+    assert n10.seeds_difference_high == seeds_for_difference(1.0 / high, 0.05 / 4, 0.8)
+    bounds = (n10.seeds_equivalence_low, n10.seeds_equivalence_first, n10.seeds_equivalence_high)
+    assert list(bounds) == sorted(bounds, key=lambda x: x or 0)
+    n3 = needs(1.0, 1.0, 3, 1, 0.05, 0.8, 3)
+    assert n3.seeds_difference_high is not None
+    assert n10.seeds_difference_high is not None
+    assert n3.seeds_difference_high > 5 * n10.seeds_difference_high  # .52 to 6.28 sd at n = 3, .69 to 1.83 at 10
+
+
+@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.12, 0.8])
+def test_what_pairing_costs_is_the_ratio_of_two_detectable_differences(correlation: float) -> None:
+    n, sd = 10, 2.0
+    of_differences = sd * math.sqrt(2.0 * (1.0 - correlation))
+    paired = detectable_effect(n, 0.05, 0.8) * of_differences
+    df = 2 * n - 2
+
+    def power_unpaired(difference: float) -> float:
+        shift, critical = difference / (sd * math.sqrt(2.0 / n)), float(stats.t.isf(0.025, df))
+        return float(stats.nct.sf(critical, df, shift) + stats.nct.cdf(-critical, df, shift))
+
+    ratio = paired_to_unpaired(of_differences, sd, sd, pairing_pays_above(n, 0.05, 0.8))
+    assert power_unpaired(paired / ratio) == pytest.approx(0.8, abs=1e-6)

@@ -28,7 +28,7 @@ from knockout.analysis.inference.pairs import (
 )
 from knockout.analysis.inference.sensitivity import Sensitivity, own_seed, sensitivity
 from knockout.analysis.inference.verdict import Judgement, Test, Verdict, judge
-from knockout.analysis.stats.crossed_anova import TwoSource, crossed_bootstrap, two_source
+from knockout.analysis.stats.crossed_anova import TwoSource, crossed_bootstrap, two_source_interval
 from knockout.analysis.stats.exact import discordant, floor, seeds_for_floor
 from knockout.analysis.stats.mcnemar import Discordant, per_seed
 from knockout.analysis.stats.metric import Metric
@@ -197,19 +197,21 @@ def _contrast(
     estimated = traced(of, estimate, a, b, metric.scale, metric.sign)
     smallest = traced((*of, "floor"), floor, n)
     least = traced((*of, "seeds_for_floor"), seeds_for_floor, k, plan.alpha)
-    sd = estimated.sd if estimated is not None and estimated.n > 2 else None
-    needed = traced(of, needs, sd, plan.margin, n, k, plan.alpha, plan.power) if sd and n > 2 else None
+    needed = None
+    if estimated is not None and estimated.n > 2 and estimated.sd:
+        needed = traced(of, needs, estimated.sd, plan.margin, n, k, plan.alpha, plan.power, estimated.n)
     recorded = [p for p in pairs if p.state != "missing"]
     whole = [p for p in recorded if p.state == "complete"]
     two: TwoSource | None = None
     drawn: tuple[float, ...] = ()
     mcnemar: tuple[Discordant, ...] = ()
     if examples is not None:
-        matrix = examples.variant.astype(np.int8) - examples.baseline.astype(np.int8)
-        two = traced((*of, "two_source"), two_source, matrix)
-        drawn = traced((*of, "drawn"), bootstrapped, matrix, plan.draws, own_seed(plan, f"{variant} drawn"))
         seeds = [p.seed for p in whole]
         mcnemar = traced((*of, "mcnemar"), per_seed, examples.variant, examples.baseline, seeds=seeds)
+    if examples is not None and len(whole) > 2:  # two seeds give estimates only
+        matrix = examples.variant.astype(np.int8) - examples.baseline.astype(np.int8)
+        two = traced((*of, "two_source"), two_source_interval, matrix)
+        drawn = traced((*of, "drawn"), bootstrapped, matrix, plan.draws, own_seed(plan, f"{variant} drawn"))
     one_sided = (counts.failed_variant_only, counts.failed_baseline_only)
     p_failures = traced((*of, "p_failures"), discordant, *one_sided)
     pays = None

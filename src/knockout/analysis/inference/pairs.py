@@ -248,7 +248,7 @@ def estimate(
             equal_var=False,
         )
         welch = float(unpaired.pvalue)
-    d_z = mean / sd if varies and sd else None
+    d_z = mean / sd if n > 2 and varies and sd else None
     return Estimate(
         n=n,
         difference=mean * unit * worth,
@@ -256,8 +256,8 @@ def estimate(
         high=None if high is None else high * unit * worth,
         sd=None if sd is None else sd * unit * worth,
         d_z=d_z,
-        g_z=None if d_z is None or n < 3 else d_z * _hedges(n - 1),  # the factor is 0 at one degree of freedom
-        d_av=mean * (unit / apart) / spread if spread > 0 else None,
+        g_z=None if d_z is None else d_z * _hedges(n - 1),
+        d_av=mean * (unit / apart) / spread if n > 2 and spread > 0 else None,
         win_rate=win_rate([x * sign for x in whole]),
         cliffs_delta=cliffs_delta(variant, baseline),
         correlation=float(np.corrcoef(a / apart, b / apart)[0, 1]) if n > 2 and level_a and level_b else None,

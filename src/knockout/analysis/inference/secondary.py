@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from knockout.analysis.inference.family import Family, family_of
-from knockout.analysis.inference.pairs import Estimate, complete, estimate, rows_of
+from knockout.analysis.inference.pairs import Arm, Estimate, alive, arm, complete, estimate, rows_of
 from knockout.analysis.inference.verdict import Test, Tested, planned_test
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.multiplicity import benjamini_hochberg
@@ -19,6 +19,9 @@ class Secondary:
 
     metric: Metric
     variant: str
+    arm: Arm
+    """the variant's runs on this metric"""
+    baseline: Arm
     estimate: Estimate | None
     test: Test
     p: float | None
@@ -31,9 +34,11 @@ def secondary(runs: pd.DataFrame, metrics: Mapping[str, Metric], family: Family)
     if not metrics:
         return ()  # no correction of nothing in the trace
     tests: list[tuple[Metric, str, Estimate | None, Tested]] = []
+    arms: dict[tuple[str, str], Arm] = {}
     for column, metric in metrics.items():
+        rows = rows_of(runs, column)
         own = family_of(
-            rows_of(runs, column),
+            rows,
             metric=metric,
             plan=family.plan,
             baseline=family.baseline,
@@ -41,6 +46,11 @@ def secondary(runs: pd.DataFrame, metrics: Mapping[str, Metric], family: Family)
             seeds=family.seeds,
             section="secondary",
         )
+        for name in (family.baseline, *family.names):
+            values, results, failures = alive([rows[name, s] for s in family.seeds if (name, s) in rows])
+            arms[metric.name, name] = traced(
+                (own.section, metric.name, name, "arm"), arm, values, results, failures, metric.scale
+            )
         for variant, pairs in own.pairs.items():
             of = (own.section, metric.name, variant)
             tested = planned_test(pairs, of, metric=metric, margin=None)
@@ -49,6 +59,15 @@ def secondary(runs: pd.DataFrame, metrics: Mapping[str, Metric], family: Family)
     names = [f"{metric.name} {variant}" for metric, variant, _, _ in tests]
     adjusted = traced_each(("secondary", "p_bh"), names, benjamini_hochberg, [tested.p for *_, tested in tests])
     return tuple(
-        Secondary(metric=metric, variant=variant, estimate=estimated, test=tested.test, p=tested.p, p_bh=p_bh)
+        Secondary(
+            metric=metric,
+            variant=variant,
+            arm=arms[metric.name, variant],
+            baseline=arms[metric.name, family.baseline],
+            estimate=estimated,
+            test=tested.test,
+            p=tested.p,
+            p_bh=p_bh,
+        )
         for (metric, variant, estimated, tested), p_bh in zip(tests, adjusted, strict=True)
     )

@@ -1,15 +1,15 @@
 """The sentences of a report and its numbers as text, each computed from a verdict."""
 
-import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Container, Mapping, Sequence
 
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.inference.interactions import EffectEstimate, JudgedEffect
 from knockout.analysis.inference.pairs import Arm, Estimate
 from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.stats.metric import Metric
-from knockout.analysis.stats.power import span
+from knockout.analysis.stats.power import paired_to_unpaired, span
 from knockout.design import Variant
 from knockout.study import Plan
 
@@ -106,8 +106,8 @@ def needed(contrast: Contrast) -> str:
     needs, metric = contrast.needs, contrast.metric
     if needs is None:
         return ""
-    seeds = span(needs.seeds_difference, needs.seeds_difference_first)
-    equal = span(needs.seeds_equivalence, needs.seeds_equivalence_first)
+    seeds = seeds_needed(needs.seeds_difference_first, needs.seeds_difference_low, needs.seeds_difference_high)
+    equal = seeds_needed(needs.seeds_equivalence_first, needs.seeds_equivalence_low, needs.seeds_equivalence_high)
     if_whole = " (were no run to fail)" if contrast.failures else ""
     smallest = f"{detectable(contrast)} {metric.unit}".rstrip()
     power = f"{contrast.power * 100:g} %"
@@ -116,6 +116,48 @@ def needed(contrast: Contrast) -> str:
         f" difference is {smallest} at {power} power; {seeds} seeds would detect one of {metric.size(contrast.margin)},"
         f" and {equal} would show equivalence if there is none."
     )
+
+
+def seeds_needed(first: int | None, low: int | None, high: int | None) -> str:
+    """The seeds that a contrast needs as the first under Holm, with the interval that the sd's uncertainty gives."""
+    return f"{span(first, first)} [{span(low, high)}]"
+
+
+def pairing(contrasts: Sequence[Contrast]) -> str:
+    """Whether pairing by seed helped, and what it costs where it did not; "" where that is not known."""
+    rows = [(c, e.correlation, c.pairing_pays_above) for c in contrasts if (e := c.estimate) is not None]
+    known = [(c, r, bound) for c, r, bound in rows if r is not None and bound is not None]
+    low = [c for c, r, bound in known if r <= bound]
+    if not known:
+        return ""
+    bound = number(known[0][2])
+    share = f"for {len(low)} of {plural(len(known), 'variant')}"
+    if 2 * len(low) <= len(known):
+        high = f"for {len(known) - len(low)} of {plural(len(known), 'variant')}"
+        return (
+            f"Pairing by seed helped: {high} the correlation of variant and baseline over seeds is above {bound},"
+            " from which the paired test detects smaller differences than independent samples of as many seeds would."
+        )
+    ratios = [
+        paired_to_unpaired(c.estimate.sd, c.arm.sd, c.baseline.sd, limit)
+        for c, _, limit in known
+        if c.estimate is not None and c.estimate.sd and c.arm.sd and c.baseline.sd
+    ]
+    cost = 100 * (statistics.median(ratios) - 1)
+    size = f"{abs(cost):.0f} % {'larger' if cost > 0 else 'smaller'}"
+    return (
+        f"Pairing by seed did not help here: {share} the correlation of variant and baseline over seeds is at most"
+        f" {bound}, and pairing pays only above that. The minimum detectable difference is {size} (median over the"
+        " variants) than with independent samples of as many seeds."
+    )
+
+
+def flags(contrast: Contrast, late: Container[str] = ()) -> list[str]:
+    """What a reader must know wherever the verdict stands. `late`: the variants whose contrast is exploratory."""
+    marks = ["exploratory"] if contrast.variant in late else []
+    marks += ["identical predictions"] if contrast.identical else ["same values"] if contrast.unchanged else []
+    marks += ["normal theory only"] if contrast.normal_theory_only else []
+    return marks + fragile(contrast, short=True)
 
 
 def detectable(contrast: Contrast) -> str:
@@ -127,10 +169,10 @@ def detectable(contrast: Contrast) -> str:
     return alone if alone == first else f"{alone} to {first}"
 
 
-def meanings(plan: Plan, metric: Metric) -> list[tuple[str, str]]:
-    """What each verdict means, as (verdict, meaning), the clearest first."""
+def meanings(plan: Plan, metric: Metric, *, failures: bool) -> list[tuple[str, str]]:
+    """What each verdict means, as (verdict, meaning), the clearest first. `failures`: whether any run failed."""
     alpha, margin = f"{plan.alpha:g}", metric.size(plan.margin)
-    return [
+    rows = [
         ("better, worse", f"A difference is shown: p <= {alpha} after Holm's correction over all variants."),
         ("negligible", f"A difference is shown, and it is also shown to be smaller than {margin}."),
         (
@@ -143,11 +185,12 @@ def meanings(plan: Plan, metric: Metric) -> list[tuple[str, str]]:
             "undecidable by design",
             "With this number of seeds no result could have given a verdict; only estimates are shown.",
         ),
-        ("with failed runs", "A failed run ranks below every other, and an exact signed-rank test on ranks is used."),
     ]
+    ranked = "A failed run ranks below every other, and an exact signed-rank test on ranks is used."
+    return rows + ([("with failed runs", ranked)] if failures else [])
 
 
-def limits(*, learning_rate: float | None) -> list[str]:
+def limits(contrasts: Sequence[Contrast], *, learning_rate: float | None) -> list[str]:
     """What a study's verdicts do not cover. `learning_rate`: the one of all variants, None for a trainer without it."""
     tuning = (
         "Nothing is tuned per variant: a variant that is worse here might do better with settings of its own."
@@ -162,85 +205,8 @@ def limits(*, learning_rate: float | None) -> list[str]:
             " illustration; verdicts do not use them."
         ),
         tuning,
+        *([text] if (text := pairing(contrasts)).startswith("Pairing by seed did not") else []),
         "Costs were measured while other runs shared the machine.",
-    ]
-
-
-def answer(contrasts: Sequence[Contrast], *, done: int, planned: int) -> list[str]:
-    """What a study found, in two to six sentences. `done` of `planned` runs came to a result."""
-    first = contrasts[0]
-    metric, baseline = first.metric, first.baseline
-    lines: list[str] = []
-    if done < planned:
-        lines.append(f"The study is not complete: {done:,} of {plural(planned, 'run')} came to a result.")
-    if baseline.failures:
-        lines.append(f"{baseline.failures} of the baseline's {plural(baseline.runs, 'run')} failed.")
-        if baseline.failures == baseline.runs:
-            lines.append("A baseline that does not train shows nothing: fix the recipe before judging the variants.")
-    by: dict[str, list[Contrast]] = {}
-    for contrast in contrasts:
-        by.setdefault(contrast.verdict, []).append(contrast)
-    margin = metric.size(first.margin)
-    moved = [f"{_sized(by[v])} {_is(by[v])} {v}" for v in ("worse", "better") if v in by]
-    base = _described_baseline(first)
-    lines.append(
-        f"Compared with {base}: {listed(moved)}." if moved else f"Nothing is shown to be better or worse than {base}."
-    )
-    if "trivial" in by:
-        small = by["trivial"]
-        lines.append(f"{_sized(small)} {_is(small)} negligible: shown to differ, by less than {margin}.")
-    if "equivalent" in by:
-        equal = by["equivalent"]
-        lines.append(f"{_sized(equal)} {_is(equal)} equivalent to the baseline within ±{margin}.")
-    still = by.get("inconclusive", [])
-    parted = [c for c in still if c.n_pairs < c.n_planned]
-    failing = [c for c in still if c.n_pairs == c.n_planned and c.failures]
-    open_ = [c for c in still if c not in parted and c not in failing]
-    if open_:
-        names = listed([c.variant for c in open_])
-        lines.append(f"{names} {_is(open_)} inconclusive: neither a difference nor equivalence is shown.")
-        lines += _settling(open_)
-    if failing:
-        lines.append(f"{_sized(failing)} {_is(failing)} inconclusive, counting the runs that failed.")
-    if parted:
-        lines.append(f"{listed([c.variant for c in parted])} {_is(parted)} inconclusive while runs are missing.")
-    for text in ("undecidable by design", "undecidable (runs failed)"):
-        cases = [c for c in by.get("undecidable by design", []) if verdict_text(c) == text]
-        if cases:
-            lines.append(f"{listed([c.variant for c in cases])} {_is(cases)} {text}.")
-    failed = [c for c in contrasts if c.arm.failures]
-    if failed:
-        shares = [f"{c.arm.failures} of {c.arm.runs} of {c.variant}" for c in failed]
-        lines.append(f"Runs failed: {listed(shares)}.")
-    return lines
-
-
-def _described_baseline(contrast: Contrast) -> str:
-    """The baseline with its mean, over the runs that did not fail."""
-    arm, metric = contrast.baseline, contrast.metric
-    if arm.mean is None:  # none of its runs finished alive
-        return "the baseline"
-    unit = " %" if metric.unit == "points" else f" {metric.unit}" if metric.unit else ""
-    mean = level(dataclasses.replace(arm, failures=0), metric.digits)
-    alive = arm.runs - arm.failures
-    over = f"the {alive} of {arm.runs} seeds that did not fail" if arm.failures else plural(alive, "seed")
-    return f"the baseline ({mean}{unit} {title(metric)} over {over})"
-
-
-def _settling(contrasts: Sequence[Contrast]) -> list[str]:
-    """How many seeds would settle inconclusive contrasts, where that can be computed for all of them."""
-    needs = [c.needs for c in contrasts]
-    seeds = [n for x in needs if x is not None for n in (x.seeds_difference_first, x.seeds_equivalence_first)]
-    known = [n for n in seeds if n is not None]
-    if not seeds or len(known) < len(seeds) or None in needs:
-        return []
-    first = contrasts[0]
-    which = "it" if len(contrasts) == 1 else "both of them" if len(contrasts) == 2 else "all of them"
-    return [
-        (
-            f"{max(known):,} seeds would settle {which} at a margin of {first.metric.size(first.margin)} with"
-            f" {first.power * 100:g} % power."
-        )
     ]
 
 
@@ -421,30 +387,6 @@ def _size(estimate: Estimate | None, metric: Metric, *, with_interval: bool = Tr
     low, high = signed(estimate.low, metric.digits), signed(estimate.high, metric.digits)
     bounds = "" if estimate.low is None or not with_interval else f" [95 % confidence interval {low} to {high}]"
     return f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip() + bounds
-
-
-def _sized(contrasts: Sequence[Contrast]) -> str:
-    return listed([f"{c.variant} ({_brief(c)})" for c in contrasts])
-
-
-def _brief(contrast: Contrast) -> str:
-    """Difference and confidence interval, after the number of failed runs where there are any."""
-    estimate, metric = contrast.estimate, contrast.metric
-    size = DASH
-    if estimate is not None:
-        size = f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip()
-        if estimate.low is None:
-            size = f"{size}, {interval(estimate, metric.digits)}" if estimate.n > 2 else size
-        else:
-            size += f", 95 % CI {signed(estimate.low, metric.digits)} to {signed(estimate.high, metric.digits)}"
-    if not contrast.failures:
-        return size
-    failed = f"{plural(contrast.failures, 'failed run')} counted as worst"
-    return failed if estimate is None else f"{failed}; {size} in the pairs without"
-
-
-def _is(contrasts: Sequence[Contrast]) -> str:
-    return "is" if len(contrasts) == 1 else "are"
 
 
 def _value(value: object) -> str:

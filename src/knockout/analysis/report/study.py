@@ -64,7 +64,7 @@ def verdict_note(root: Path) -> str:
     return markdown_note(
         question=question,
         verdicts=verdict_table(comparison, described=results.design.described, late=late),
-        answer=study_answer(results, comparison),
+        answer=study_answer(results, comparison, late),
         seeds=len(comparison.seeds),
         warnings=exploratory_warnings(late),
         damaged=damaged,

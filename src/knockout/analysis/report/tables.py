@@ -99,6 +99,10 @@ def secondary_table(rows: Sequence[Secondary]) -> pd.DataFrame:
                 "unit": s.metric.unit,
                 "better": s.metric.better,
                 "variant": s.variant,
+                "variant_mean": s.arm.mean,
+                "variant_sd": s.arm.sd,
+                "baseline_mean": s.baseline.mean,
+                "baseline_sd": s.baseline.sd,
                 **_fields(Estimate, s.estimate),
                 "test": s.test,
                 "p": s.p,
@@ -107,6 +111,38 @@ def secondary_table(rows: Sequence[Secondary]) -> pd.DataFrame:
             for s in rows
         ]
     )
+
+
+def loss_rows(results: Results) -> list[dict[str, Any]]:
+    """Losses of every arm (nats), means over its runs that did not fail, the baseline first: losses.csv.
+
+    None where no run recorded a loss on the validation split. `train`: the mean over the last 5 % of the steps;
+    `validation` and `validation_lowest`: after the last epoch, and after the epoch where it is lowest; `test`. `sd_`:
+    over the runs. `overfitted`: runs whose validation loss ends above its lowest.
+    """
+    rows = []
+    for variant in (results.baseline, *results.variants):
+        runs = results.runs[(results.runs["variant"] == variant) & (results.runs["status"] == "finished")]
+        runs = runs[~runs["failed"]]
+        own = [results.epochs[i]["loss"].to_numpy(dtype=float) for i in runs["run_id"] if i in results.epochs]
+        own = [losses for losses in own if len(losses) and np.isfinite(losses).all()]
+        if not own:
+            continue
+        last, lowest = [float(losses[-1]) for losses in own], [float(losses.min()) for losses in own]
+        given: dict[str, list[float]] = {
+            "train": [float(x) for x in runs["final_loss"].dropna()],
+            "validation": last,
+            "validation_lowest": lowest,
+            "test": [float(x) for x in runs["test_loss"].dropna()],
+        }
+        row: dict[str, Any] = {"variant": variant, "runs": len(own)}
+        for name, values in given.items():
+            row[name] = float(np.mean(values)) if len(values) else None
+            row[f"sd_{name}"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        row["overfitted"] = int(sum(a > b for a, b in zip(last, lowest, strict=True)))
+        row["lowest_epoch"] = float(np.median([1 + int(losses.argmin()) for losses in own]))
+        rows.append(row)
+    return rows
 
 
 def effect_table(crossings: Sequence[Crossing]) -> pd.DataFrame:

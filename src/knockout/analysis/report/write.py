@@ -63,6 +63,7 @@ def write_report(root: Path) -> Report:
     files = {
         "summary.csv": tables.csv_text(tables.summary_table(results)),
         "costs.csv": tables.csv_text(results.costs),
+        **({"losses.csv": tables.csv_text(pd.DataFrame(losses))} if (losses := tables.loss_rows(results)) else {}),
         **_files(judged.comparison, page, figures, late=late),
     }
     _write(root, files)
@@ -118,7 +119,7 @@ def _files(comparison: Comparison, page: Page, figures: Sequence[Figure], *, lat
 
 def _write(root: Path, files: Mapping[str, str]) -> None:
     (root / "figures").mkdir(exist_ok=True)
-    for name in OPTIONAL:
+    for name in (*OPTIONAL, "losses.csv"):
         if name not in files:  # of an earlier report, which had it
             (root / name).unlink(missing_ok=True)
     for name, text in files.items():

@@ -85,11 +85,23 @@ class Needs:
     seeds_equivalence: int | None
     """to show equivalence with the plan's power if the truth is 0"""
     seeds_equivalence_first: int | None
+    seeds_difference_low: int | None
+    """of `seeds_difference_first`: the seeds at the lower end of the 95 % confidence interval of the sd"""
+    seeds_difference_high: int | None
+    seeds_equivalence_low: int | None
+    """the same of `seeds_equivalence_first`"""
+    seeds_equivalence_high: int | None
 
 
-def needs(sd: float, margin: float, n: int, k: int, alpha: float, power: float) -> Needs:
-    """What n seeds and an sd of differences give, and what one margin would take, among k contrasts."""
+def needs(sd: float, margin: float, n: int, k: int, alpha: float, power: float, pairs: int) -> Needs:
+    """What n seeds and an sd of differences give, and what one margin would take, among k contrasts.
+
+    `pairs`: the number of differences, at least 2, that the sd comes from.
+    """
     size, first = margin / sd, alpha / k
+    sizes = [margin / bound for bound in sd_interval(sd, pairs)]
+    seeds = [seeds_for_difference(x, first, power) for x in sizes]
+    equal = [seeds_for_equivalence(x, first, power) for x in sizes]
     return Needs(
         detectable=detectable_effect(n, alpha, power) * sd,
         detectable_first=detectable_effect(n, first, power) * sd,
@@ -97,7 +109,30 @@ def needs(sd: float, margin: float, n: int, k: int, alpha: float, power: float) 
         seeds_difference_first=seeds_for_difference(size, first, power),
         seeds_equivalence=seeds_for_equivalence(size, alpha, power),
         seeds_equivalence_first=seeds_for_equivalence(size, first, power),
+        seeds_difference_low=seeds[0],
+        seeds_difference_high=seeds[1],
+        seeds_equivalence_low=equal[0],
+        seeds_equivalence_high=equal[1],
     )
+
+
+def sd_interval(sd: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """The confidence interval of a standard deviation from n normal values, by the chi-square distribution.
+
+    n = 3: .52 to 6.28 times the sd; n = 10: .69 to 1.83 times.
+    """
+    tail = (1.0 - level) / 2.0
+    low, high = (math.sqrt((n - 1) / float(stats.chi2.isf(q, n - 1))) for q in (tail, 1.0 - tail))
+    return sd * low, sd * high
+
+
+def paired_to_unpaired(sd: float, sd_variant: float, sd_baseline: float, pays_above: float) -> float:
+    """The minimum detectable effect of the paired test over that of two independent samples of the same size.
+
+    `sd`: of the differences; the other two: of the arms; `pays_above`: the correlation from `pairing_pays_above`.
+    With equal sds of the arms this is sqrt((1 - r) / (1 - pays_above)) for a correlation r.
+    """
+    return sd / math.sqrt((sd_variant**2 + sd_baseline**2) * (1.0 - pays_above))
 
 
 def span(alone: int | None, first: int | None) -> str:

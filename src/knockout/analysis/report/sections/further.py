@@ -1,12 +1,14 @@
 """What goes beyond the planned contrasts: test examples, factorials, A/A arms, other metrics, claims, an e-process."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from knockout.analysis.inference.claims import Judged
 from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.inference.interactions import Crossing, JudgedEffect
+from knockout.analysis.inference.pairs import Arm
 from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.report import sentences
 from knockout.analysis.report.blocks import Cell, Section, table
@@ -211,10 +213,32 @@ def aa_arms(comparison: Comparison) -> Section | None:
     )
 
 
-def secondary(comparison: Comparison) -> Section | None:
-    """Every variant on the metrics that the plan does not judge by."""
-    if not comparison.secondary:
+def secondary(comparison: Comparison, *, repeating: Container[str] = ()) -> Section | None:
+    """Every variant on the metrics that the plan does not judge by.
+
+    `repeating`: metrics that repeat the plan's here, and are left to secondary.csv.
+    """
+    shown = [row for row in comparison.secondary if row.metric.name not in repeating]
+    folded = {row.metric.name: row.metric for row in comparison.secondary if row.metric.name in repeating}
+    if not shown and not folded:
         return None
+    rows: list[tuple[Cell | str, ...]] = []
+    for i, row in enumerate(shown):
+        if i == 0 or shown[i - 1].metric != row.metric:
+            metric = Cell(text=sentences.header(row.metric), notes=(f"{row.metric.better} is better",))
+            rows.append((metric, comparison.baseline, "", _level(row.baseline, row.metric), "", "", "", "", ""))
+        rows.append(_secondary_row(row))
+    columns = (
+        "Metric",
+        "Variant",
+        "#n",
+        "#Mean ± sd",
+        f"#Difference [{INTERVAL}]",
+        "#d_z",
+        "Test",
+        "#p",
+        "#p, Benjamini-Hochberg",
+    )
     return Section(
         id="secondary",
         title="Secondary metrics (exploratory)",
@@ -225,35 +249,103 @@ def secondary(comparison: Comparison) -> Section | None:
                 " false discoveries, not the chance of a single one."
             ),
         ),
-        blocks=(
-            table(
-                (
-                    "Metric",
-                    "Variant",
-                    "#n",
-                    f"#Difference [{INTERVAL}]",
-                    "#d_z",
-                    "Test",
-                    "#p",
-                    "#p, Benjamini-Hochberg",
-                ),
-                map(_secondary_row, comparison.secondary),
-            ),
-        ),
+        blocks=(table(columns, rows),) if rows else (),
+        notes=tuple(_repeated(comparison, metric) for metric in folded.values()),
     )
+
+
+def _repeated(comparison: Comparison, metric: Metric) -> str:
+    """Why a secondary metric is not shown, with the largest distance between it and the metric of the verdicts."""
+    main = {c.variant: c.estimate.difference for c in comparison.contrasts if c.estimate is not None}
+    apart = [
+        abs(row.estimate.difference - main[row.variant])
+        for row in comparison.secondary
+        if row.metric.name == metric.name and row.estimate is not None and row.variant in main
+    ]
+    size = f": the differences are at most {number(max(apart))} {metric.unit} apart" if apart else ""
+    return (
+        f"{sentences.header(metric).partition(',')[0]} repeats accuracy on two classes of about the same size{size}."
+        " It is in secondary.csv, and counts in the adjustment above."
+    )
+
+
+def _level(arm: Arm, metric: Metric) -> str:
+    return sentences.level(arm, metric.digits)
 
 
 def _secondary_row(row: Secondary) -> tuple[Cell | str, ...]:
     e, metric = row.estimate, row.metric
     return (
-        Cell(text=sentences.header(metric), notes=(f"{metric.better} is better",)),
+        sentences.header(metric),
         row.variant,
         str(0 if e is None else e.n),
+        _level(row.arm, metric),
         f"{signed(None if e is None else e.difference, metric.digits)} {interval(e, metric.digits)}",
         signed(None if e is None else e.d_z),
         row.test,
         p_text(row.p),
         p_text(row.p_bh) if row.p is not None else DASH,
+    )
+
+
+def losses(rows: Sequence[Mapping[str, Any]]) -> Section | None:
+    """Losses on the training, validation and test split, arm by arm, and where they show over-fitting."""
+    if not rows:
+        return None
+
+    def cell(row: Mapping[str, Any], name: str) -> str:
+        sd = row[f"sd_{name}"]
+        return number(row[name], 3) + (f" ± {number(sd, 3)}" if sd is not None else "")
+
+    over = [row for row in rows if 2 * row["overfitted"] > row["runs"]]
+    base = rows[0]
+    gap = (
+        "" if base["train"] is None else f" The baseline's gap is {signed(base['validation'] - base['train'], 3)} nats."
+    )
+    verdict = (
+        f"In {len(over)} of {sentences.plural(len(rows), 'arm')} most runs end above their lowest validation loss: they"
+        " over-fit, or train too long."
+        if over
+        else "In no arm do most runs end above their lowest validation loss."
+    )
+    return Section(
+        id="losses",
+        title="Losses, and over-fitting",
+        lead=(
+            (
+                "Mean ± sd over the runs that did not fail, in nats. The training loss is over the last 5 % of the"
+                " steps, with dropout on. Over-fitting shows as a validation loss above the training loss, and above"
+                f" its own lowest value. {verdict}{gap}"
+            ),
+        ),
+        blocks=(
+            table(
+                (
+                    "Variant",
+                    "#Training",
+                    "#Validation, last epoch",
+                    "#Validation, lowest",
+                    "#Epoch of the lowest",
+                    "#Runs that end above it",
+                    "#Test",
+                    "#Gap, validation − training",
+                ),
+                [
+                    (
+                        str(row["variant"]),
+                        cell(row, "train"),
+                        cell(row, "validation"),
+                        cell(row, "validation_lowest"),
+                        f"{row['lowest_epoch']:g}",
+                        f"{row['overfitted']} of {row['runs']}",
+                        cell(row, "test"),
+                        DASH if row["train"] is None else signed(row["validation"] - row["train"], 3),
+                    )
+                    for row in rows
+                ],
+            ),
+        ),
+        notes=("Verdicts do not use these numbers. All of them: losses.csv.",),
     )
 
 

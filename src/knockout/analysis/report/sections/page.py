@@ -1,6 +1,6 @@
 """The pages: which sections a report has, and in which order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from importlib.metadata import version
 
 import pandas as pd
@@ -9,11 +9,15 @@ from knockout.analysis import history
 from knockout.analysis.inference.claims import Judged
 from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.report import sentences, tables
+from knockout.analysis.report.answer import answer
 from knockout.analysis.report.blocks import Figure, Page, Section
 from knockout.analysis.report.sections import further, setting, verdicts
 from knockout.analysis.results import Results
 from knockout.analysis.stats.trace import recording
 from knockout.design import Variant
+
+BALANCED_SHARE = 0.55
+"""The largest share of the larger of two classes at which macro-F1 is taken to repeat accuracy."""
 
 
 def study_page(
@@ -32,28 +36,32 @@ def study_page(
         else "nothing tuned per variant"
     )
     runs, rate = needed_runs(results, comparison), recipe.get("learning_rate")
+    rate = rate if isinstance(rate, float) else None
     with recording(comparison.trace):
         costs = tables.cost_rows(results)
     return Page(
         title=f"Ablation study “{design.study}”, {tuning}",
         question=design.question,
-        answer=tuple(study_answer(results, comparison)),
+        answer=tuple(study_answer(results, comparison, late)),
         warnings=exploratory_warnings(late),
         sections=_existing(
             *_judging(comparison, figures, described=design.described, late=late),
             setting.design(
-                "Each variant is the baseline with one thing changed. All share the same seeds, so every run of a"
-                " variant is compared with the baseline's run of the same seed.",
+                f"{changes_sentence(results.changes)} All share the same seeds, so every run of a variant is compared"
+                " with the baseline's run of the same seed.",
                 history.design_rows(results),
                 notes=comparison.notes,
             ),
-            *_checks(comparison),
+            *_checks(comparison, repeating=repeating_metrics(results)),
+            further.losses(tables.loss_rows(results)),
             further.claims(
                 claims, later=history.later_claims(results), margin=comparison.metric.size(comparison.plan.margin)
             ),
             setting.failed_and_missing(_troubles(runs)),
             setting.costs(costs, workers=history.workers(results)),
-            setting.limits(sentences.limits(learning_rate=rate if isinstance(rate, float) else None)),
+            setting.limits(
+                sentences.limits(comparison.contrasts, learning_rate=rate if isinstance(rate, float) else None)
+            ),
             setting.provenance(
                 history.provenance_rows(results, version=version("knockout")),
                 files="summary.csv (runs), contrasts.csv (tests), costs.csv (seconds, memory, machines), figures/*.csv"
@@ -84,7 +92,7 @@ def comparison_page(
     return Page(
         title=title,
         question=question,
-        answer=tuple(sentences.answer(comparison.contrasts, done=done, planned=planned)),
+        answer=tuple(answer(comparison.contrasts, done=done, planned=planned)),
         warnings=(),
         sections=_existing(
             *_judging(comparison, figures, described={}, late={}),
@@ -118,11 +126,40 @@ def comparison_page(
     )
 
 
-def study_answer(results: Results, comparison: Comparison) -> list[str]:
-    """What a study found, in a few sentences."""
+def study_answer(results: Results, comparison: Comparison, late: Mapping[str, str]) -> list[str]:
+    """What a study found, in a few sentences. `late`: variant -> why its contrast is exploratory."""
     runs = needed_runs(results, comparison)
     done = int(runs["status"].isin(["finished", "diverged"]).sum())
-    return sentences.answer(comparison.contrasts, done=done, planned=len(runs))
+    return answer(comparison.contrasts, done=done, planned=len(runs), late=late)
+
+
+def changes_sentence(changes: Mapping[str, Mapping[str, object]]) -> str:
+    """Whether each variant changes one factor of the baseline, and which change several.
+
+    `changes`: variant -> factor -> its level, where it differs from the baseline's.
+    """
+    changed = {variant: len(levels) for variant, levels in changes.items()}
+    several = [variant for variant, n in changed.items() if n > 1]
+    none = [variant for variant, n in changed.items() if n == 0]
+    if not several and not none:
+        return "Each variant is the baseline with one factor changed."
+    lines = []
+    if several:
+        least = "Each variant changes" if len(several) == len(changed) else f"{sentences.listed(several)} "
+        verb = "" if len(several) == len(changed) else "changes" if len(several) == 1 else "change"
+        lines.append(f"{least}{verb} several factors of the baseline at once.")
+    if none:
+        lines.append(f"{sentences.listed(none)} {'is' if len(none) == 1 else 'are'} the baseline unchanged.")
+    if len(several) + len(none) < len(changed):
+        lines.append("Each other variant is the baseline with one factor changed.")
+    return " ".join(lines)
+
+
+def repeating_metrics(results: Results) -> tuple[str, ...]:
+    """Secondary metrics that say nothing new: macro-F1 beside accuracy on two classes of about the same size."""
+    labels = results.design.data.label_counts.get("test", ())
+    balanced = len(labels) == 2 and max(labels) <= BALANCED_SHARE * sum(labels)
+    return ("macro_f1",) if balanced and results.plan.metric == "accuracy" else ()
 
 
 def exploratory_warnings(late: Mapping[str, str]) -> tuple[str, ...]:
@@ -159,7 +196,7 @@ def _judging(
     ]
 
 
-def _checks(comparison: Comparison) -> list[Section | None]:
+def _checks(comparison: Comparison, *, repeating: Container[str] = ()) -> list[Section | None]:
     return [
         verdicts.robustness(comparison),
         verdicts.sizes(comparison),
@@ -168,7 +205,7 @@ def _checks(comparison: Comparison) -> list[Section | None]:
         further.test_examples(comparison),
         *(further.factorial(c, comparison.metric, index=i) for i, c in enumerate(comparison.crossings, 1)),
         further.aa_arms(comparison),
-        further.secondary(comparison),
+        further.secondary(comparison, repeating=repeating),
     ]
 
 

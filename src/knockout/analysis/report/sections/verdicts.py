@@ -8,7 +8,6 @@ from knockout.analysis.report import sentences
 from knockout.analysis.report.blocks import Bullets, Cell, Definitions, Section, Table, table
 from knockout.analysis.report.sentences import DASH, interval, number, p_text, signed
 from knockout.analysis.stats.metric import Metric
-from knockout.analysis.stats.power import Needs, span
 from knockout.design import Variant
 
 INTERVAL = "95 % confidence interval"
@@ -23,13 +22,27 @@ def verdicts(comparison: Comparison, *, described: Mapping[str, Variant], late: 
         notes=(
             (
                 "The verdict follows from the p values after Holm's correction. The confidence intervals are over"
-                " seeds and not adjusted for the number of variants; they do not set the verdict. Where runs failed, p"
-                " comes from the exact worst-rank test, which counts failures; difference and interval then cover only"
-                " the pairs in which neither run failed. A range after the failed runs is the 95 % Wilson interval of"
-                " their rate."
+                " seeds and not adjusted for the number of variants; they do not set the verdict."
+            ),
+            *(
+                (
+                    (
+                        "Where runs failed, p comes from the exact worst-rank test, which counts failures; difference"
+                        " and interval then cover only the pairs in which neither run failed. A range after the failed"
+                        " runs is the 95 % Wilson interval of their rate."
+                    ),
+                )
+                if any_failed(comparison)
+                else ()
             ),
         ),
     )
+
+
+def any_failed(comparison: Comparison) -> bool:
+    """Whether a run of the baseline or of a variant failed."""
+    first = comparison.contrasts[0]
+    return bool(first.baseline.failures) or any(c.arm.failures for c in comparison.contrasts)
 
 
 def verdict_table(comparison: Comparison, *, described: Mapping[str, Variant], late: Mapping[str, str]) -> Table:
@@ -91,10 +104,6 @@ def _verdict_row(
     contrast: Contrast, described: Mapping[str, Variant], late: Mapping[str, str]
 ) -> tuple[Cell | str, ...]:
     estimate = contrast.estimate
-    tags = ["exploratory"] if contrast.variant in late else []
-    tags += ["identical predictions"] if contrast.identical else ["same values"] if contrast.unchanged else []
-    tags += ["normal theory only"] if contrast.normal_theory_only else []
-    tags += sentences.fragile(contrast, short=True)
     change = sentences.change(described, contrast.variant)
     return (
         Cell(text=contrast.variant, notes=(change,) if change else ()),
@@ -104,7 +113,7 @@ def _verdict_row(
         p_text(contrast.p),
         p_text(contrast.p_holm) if contrast.p is not None else DASH,
         signed(None if estimate is None else estimate.d_z),
-        verdict_cell(contrast, tags),
+        verdict_cell(contrast, sentences.flags(contrast, late)),
     )
 
 
@@ -114,7 +123,7 @@ def reading(comparison: Comparison) -> Section:
     return Section(
         id="reading",
         title="How to read a verdict",
-        blocks=(Definitions(items=tuple(sentences.meanings(plan, metric))),),
+        blocks=(Definitions(items=tuple(sentences.meanings(plan, metric, failures=any_failed(comparison)))),),
     )
 
 
@@ -190,7 +199,7 @@ def _robustness_row(contrast: Contrast) -> tuple[Cell | str, ...]:
 
 def sizes(comparison: Comparison) -> Section:
     """Effect sizes, and the differences and seeds that the observed spread allows."""
-    plan, first = comparison.plan, comparison.contrasts[0]
+    plan = comparison.plan
     margin, power = comparison.metric.size(plan.margin), f"{plan.power * 100:g} %"
     return Section(
         id="sizes",
@@ -209,8 +218,8 @@ def sizes(comparison: Comparison) -> Section:
                     "#Ratio of sds",
                     "#p of ratio",
                     "#Minimum detectable",
-                    "#Seeds, difference",
-                    "#Seeds, equivalence",
+                    "#Seeds, difference [95 % CI]",
+                    "#Seeds, equivalence [95 % CI]",
                 ),
                 map(_size_row, comparison.contrasts),
                 dense=True,
@@ -219,26 +228,22 @@ def sizes(comparison: Comparison) -> Section:
         notes=(
             (
                 f"Minimum detectable: the smallest difference found with {power} power at the standard deviation seen"
-                f" here. Seeds: how many would find a difference of {margin}, or show equivalence if there is none,"
-                " with the same power. Neither uses the difference seen. Two numbers: tested alone, and as the first"
-                " under Holm."
+                " here; two numbers: tested alone, and as the first under Holm. Seeds: how many would find a"
+                f" difference of {margin}, or show equivalence if there is none, with the same power as the first under"
+                " Holm. In brackets: the same at the ends of the 95 % confidence interval of the standard deviation."
+                " None of these uses the difference seen."
             ),
             (
                 "Win rate: share of seeds at which the variant is better, ties count half. Ratio of sds: variant to"
-                " baseline over seeds, with the Pitman-Morgan test, which assumes normal values. At this number of"
-                " seeds pairing finds smaller differences than independent samples where the correlation is above"
-                f" {number(first.pairing_pays_above)}."
+                " baseline over seeds, with the Pitman-Morgan test, which assumes normal values."
             ),
+            *((text,) if (text := sentences.pairing(comparison.contrasts)) else ()),
         ),
     )
 
 
 def _size_row(contrast: Contrast) -> tuple[str, ...]:
     e, spread, needs = contrast.estimate, contrast.sensitivity.stability, contrast.needs
-
-    def seeds(alone: str, first: str) -> str:
-        return DASH if needs is None else _range(needs, alone, first)
-
     return (
         contrast.variant,
         number(e.sd if e is not None else None, contrast.metric.digits),
@@ -251,13 +256,17 @@ def _size_row(contrast: Contrast) -> tuple[str, ...]:
         number(None if spread is None else spread.ratio),
         p_text(None if spread is None else spread.p),
         sentences.detectable(contrast).replace(" to ", DASH),
-        seeds("seeds_difference", "seeds_difference_first"),
-        seeds("seeds_equivalence", "seeds_equivalence_first"),
+        _seeds(needs.seeds_difference_first, needs.seeds_difference_low, needs.seeds_difference_high)
+        if needs is not None
+        else DASH,
+        _seeds(needs.seeds_equivalence_first, needs.seeds_equivalence_low, needs.seeds_equivalence_high)
+        if needs is not None
+        else DASH,
     )
 
 
-def _range(needs: Needs, alone: str, first: str) -> str:
-    return span(getattr(needs, alone), getattr(needs, first)).replace(" to ", DASH)
+def _seeds(first: int | None, low: int | None, high: int | None) -> str:
+    return sentences.seeds_needed(first, low, high).replace(" to ", DASH)
 
 
 def leave_one_seed_out(comparison: Comparison) -> Section | None:

@@ -1,0 +1,103 @@
+"""What single sections say, against the runs that they were made from."""
+
+import csv
+import io
+import statistics
+
+from knockout.analysis.report.sections.page import changes_sentence
+from knockout.analysis.report.sentences import flags, needed, pairing
+from knockout.analysis.report.study import judge_study
+from knockout.analysis.report.write import write_report
+from knockout.analysis.results import load
+from tests.analysis.conftest import BuildStudy
+
+BASE = [300, 306, 299, 312, 303, 308, 301]
+
+
+def test_two_seeds_give_no_interval_and_no_effect_size(build_study: BuildStudy) -> None:
+    report = write_report(build_study({"baseline": [300, 310], "heads_1": [290, 288]}))
+    contrast = report.contrasts[0]
+    assert contrast.estimate is not None
+    assert contrast.estimate.difference < 0
+    assert (contrast.estimate.low, contrast.estimate.d_z, contrast.estimate.d_av, contrast.needs) == (None,) * 4
+    assert contrast.two_source is None
+    text = report.paths["report.md"].read_text(encoding="utf-8")
+    assert "seeds would detect" not in text
+
+
+def test_seeds_needed_are_given_with_their_interval(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": BASE[:4], "heads_1": [301, 299, 305, 306]})
+    contrast = judge_study(load(root)).comparison.contrasts[0]
+    needs = contrast.needs
+    assert needs is not None
+    # four differences: the sd lies between .57 and 3.73 times what was seen, so the seeds do between .3 and 14 times
+    assert needs.seeds_difference_low is not None
+    assert needs.seeds_difference_first is not None
+    assert needs.seeds_difference_high is not None
+    assert needs.seeds_difference_low < needs.seeds_difference_first < needs.seeds_difference_high
+    interval = f"[{needs.seeds_difference_low:,} to {needs.seeds_difference_high:,}]"
+    assert f"{needs.seeds_difference_first:,} {interval} seeds would detect" in needed(contrast)
+
+
+def test_pairing_that_did_not_help_is_said_with_its_cost(build_study: BuildStudy) -> None:
+    against = {"baseline": BASE, "heads_1": [612 - x for x in BASE], "heads_16": [2 * x - 300 for x in BASE]}
+    contrasts = judge_study(load(build_study(against))).comparison.contrasts
+    assert "did not help here: for 1 of 1 variant" in pairing(contrasts[:1])  # correlation -1
+    assert "helped: for 1 of 1 variant" in pairing(contrasts[1:])  # correlation 1
+    # At correlation -1 and equal sds the differences have twice the sd of an arm, where independent samples have
+    # sqrt(2) times: the ratio is sqrt(2 / (1 - bound)).
+    bound = contrasts[0].pairing_pays_above
+    assert bound is not None
+    cost = 100 * ((2 / (1 - bound)) ** 0.5 - 1)
+    assert f"{cost:.0f} % larger" in pairing(contrasts[:1])
+
+
+def test_flags_stand_in_the_answer_too(build_study: BuildStudy) -> None:
+    report = write_report(build_study({"baseline": BASE, "heads_1": [x - 4 for x in BASE], "pool_max": BASE}))
+    for contrast in report.contrasts:
+        for flag in flags(contrast):
+            line = next(line for line in report.answer if contrast.variant in line)
+            assert flag in line
+    assert any("identical predictions" in line or "same values" in line for line in report.answer)
+    assert "; exploratory" not in " ".join(report.answer)
+
+
+def test_what_variants_change_is_counted_and_not_assumed() -> None:
+    assert changes_sentence({"a": {"x": 1}, "b": {"y": 2}}) == "Each variant is the baseline with one factor changed."
+    mixed = changes_sentence({"a": {"x": 1}, "b": {"x": 1, "y": 2}})
+    assert mixed.startswith("b changes several factors of the baseline at once.")
+    assert mixed.endswith("Each other variant is the baseline with one factor changed.")
+    both = changes_sentence({"a": {"x": 1, "y": 1}, "b": {"x": 1, "y": 2}})
+    assert both == "Each variant changes several factors of the baseline at once."
+
+
+def test_captions_speak_of_failures_only_where_a_run_failed(build_study: BuildStudy) -> None:
+    clean = write_report(build_study({"baseline": BASE, "heads_1": [x - 4 for x in BASE]}, name="clean"))
+    failed = write_report(build_study({"baseline": BASE, "heads_1": ["dead", *BASE[1:]]}, name="failed"))
+    texts = [r.paths["report.md"].read_text(encoding="utf-8").partition("## Glossary")[0] for r in (clean, failed)]
+    for said in ("worst-rank", "with failed runs", "Where runs failed"):
+        assert said not in texts[0]
+        assert said in texts[1]
+
+
+def test_macro_f1_is_folded_on_two_balanced_classes(build_study: BuildStudy) -> None:
+    report = write_report(build_study({"baseline": BASE, "heads_1": [x - 4 for x in BASE]}))
+    text = report.paths["report.md"].read_text(encoding="utf-8")
+    assert "| Macro-F1, %" not in text
+    assert "Macro-F1 repeats accuracy on two classes of about the same size" in text
+    assert "macro_f1" in report.paths["secondary.csv"].read_text(encoding="utf-8")
+
+
+def test_losses_are_those_of_the_records(build_study: BuildStudy) -> None:
+    report = write_report(build_study({"baseline": BASE, "heads_1": [x - 4 for x in BASE]}))
+    rows = list(csv.DictReader(io.StringIO(report.paths["losses.csv"].read_text(encoding="utf-8"))))
+    assert [row["variant"] for row in rows] == ["baseline", "heads_1"]
+    results = report.results
+    for row in rows:
+        runs = results.runs[results.runs["variant"] == row["variant"]]
+        last = [float(results.epochs[i]["loss"].iloc[-1]) for i in runs["run_id"]]
+        ends_above = sum(float(results.epochs[i]["loss"].min()) < x for i, x in zip(runs["run_id"], last, strict=True))
+        assert float(row["validation"]) == statistics.fmean(last)
+        assert float(row["train"]) == statistics.fmean(float(x) for x in runs["final_loss"])
+        assert int(row["overfitted"]) == ends_above
+        assert int(row["runs"]) == len(BASE)
