@@ -22,7 +22,7 @@ GLOSSARY = tuple(
         ),
         ("Run", "One training of one variant with one seed."),
         ("Baseline", "The model with which every variant is compared."),
-        ("Variant", "The baseline with one thing changed, such as a part removed or replaced."),
+        ("Variant", "The baseline with one or more things changed, such as a part removed or replaced."),
         (
             "Contrast",
             (
