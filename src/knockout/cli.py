@@ -157,6 +157,7 @@ def check(
     """Show what a study will run, which differences its seeds can detect, and the cost. Writes no results."""
     from knockout.analysis import stopping
     from knockout.analysis.inference.outlook import outlook, sentences
+    from knockout.ledger import damaged_files
     from knockout.study import read_study
     from knockout.sweep.survey import survey
 
@@ -164,6 +165,8 @@ def check(
     state = survey(read, results / read.name)
     print_design(read, state.data.summary)
     have = sum(run.id in state.ledger.records for run in state.runs)
+    for _, line in damaged_files(state.root):
+        out.print(f"damaged: {escape(line)}", soft_wrap=True)
     if have:
         known = f"{have} of {len(state.runs)} runs have a result, {len(state.wanted)} would be trained"
         out.print(f"{escape(str(state.root))}: {known}", soft_wrap=True)
@@ -203,6 +206,7 @@ def run(
     ] = False,
 ) -> None:
     """Train the missing runs of a study. Stop it at any time; the same command continues."""
+    from knockout.ledger import damaged_files
     from knockout.study import read_study
     from knockout.sweep.coordinate import run_study
     from knockout.sweep.progress import LiveDisplay, PlainDisplay
@@ -213,6 +217,8 @@ def run(
     there = "" if (results / read.name / "design.json").exists() else " (new)"
     out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
     if dry_run:
+        for _, damage in damaged_files(results / read.name):
+            out.print(f"damaged: {escape(damage)}", soft_wrap=True)
         state = survey(read, results / read.name, only=only or (), retry=retry)
         for name in read.arms:
             seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
@@ -342,11 +348,17 @@ def pack(
 ) -> None:
     """Pack all records of a study into one small file, which `run` and `report` read like the records."""
     from knockout.analysis.publish import pack_study
-    from knockout.design import read_design
+    from knockout.design import DesignError, read_design
 
     path = output or folder / "records.parquet"
-    count, size = pack_study(folder, path)
-    design = read_design(folder)
+    count, size, damaged = pack_study(folder, path)
+    for line in damaged:
+        out.print(f"damaged, not packed: {escape(line)}", soft_wrap=True)
+    try:
+        design = read_design(folder)
+    except DesignError as error:  # records are packed without it
+        out.print(f"damaged: {escape(str(error))}", soft_wrap=True)
+        design = None
     planned = len(design.runs) if design else 0
     of = f" of {planned} planned runs" if planned else ""
     out.print(f"{path}: {count} records{of}, {size / 1000:.0f} kB", soft_wrap=True)
@@ -367,15 +379,14 @@ def publish(
 @app.command()
 def status(folder: StudyFolder) -> None:
     """Show which runs of a study are finished, running or missing."""
-    from knockout.design import read_design
-    from knockout.ledger import read_ledger
+    from knockout.design import absence, read_design
+    from knockout.ledger import damaged_files, read_ledger
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
 
     design = read_design(folder)
     if design is None:
-        err.print(f"[red]knockout:[/red] {escape(str(folder))}: no study was started here", soft_wrap=True)
-        raise typer.Exit(USER_FAULT)
+        raise UserError(absence(folder))
     ledger = read_ledger(folder)
     stop = _stop(folder, design)
     needless = set(stop.needless) if stop else set()
@@ -404,7 +415,9 @@ def status(folder: StudyFolder) -> None:
         if seeds:
             out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
     for line in ledger.damaged:
-        out.print(f"damaged, counted as missing: {escape(line)}")
+        out.print(f"damaged, counted as missing: {escape(line)}", soft_wrap=True)
+    for _, line in damaged_files(folder):
+        out.print(f"damaged: {escape(line)}", soft_wrap=True)
     for run_id, attempts in ledger.attempts.items():
         if run_id in runs and run_id not in ledger.records:
             last = attempts[-1].outcome

@@ -194,6 +194,11 @@ def verified(folder: Path, kind: str) -> tuple[Record | None, str]:
 
 
 def set_aside(root: Path, folder: Path) -> None:
+    """Move a file or a folder of a study, never deleted, to `set_aside/` under a name that is free."""
+    if (root / "set_aside").is_file():
+        (root / "set_aside").rename(root / f"set_aside-{uuid.uuid4().hex[:8]}")
+        if folder == root / "set_aside":
+            return
     (root / "set_aside").mkdir(exist_ok=True)
     folder.rename(root / "set_aside" / f"{folder.name}-{uuid.uuid4().hex[:8]}")
 

@@ -21,7 +21,18 @@ from knockout.strict import Fault, Faults, FaultsError, build, got_text, load_to
 from knockout.trainers import DEFAULT_TRAINER, Trainer, describe_trainer
 from knockout.variants import BASELINE, changes
 
-__all__ = ["Plan", "Run", "Study", "default_plan_text", "design", "digest", "read_plan", "read_study", "run_id"]
+__all__ = [
+    "Plan",
+    "Run",
+    "Study",
+    "default_plan_text",
+    "design",
+    "digest",
+    "read_copy",
+    "read_plan",
+    "read_study",
+    "run_id",
+]
 
 SCHEMA = 1
 """Of a run's id and record. Raised when their form changes."""
@@ -166,11 +177,29 @@ def read_study(path: Path) -> Study:
 
     Raises `FaultsError` with every fault of both.
     """
-    file = shown(path)
-    faults = Faults(_name_faults(path.stem, file))
     raw, text, unreadable = load_toml(path)
+    faults = _name_faults(path.stem, shown(path))
     if raw is None:
         raise FaultsError([*faults, *unreadable])
+    return _study(path, path.stem, raw, text, faults)
+
+
+def read_copy(path: Path, *, name: str, plan: Path) -> Study:
+    """The study in a copy of its file. `name` is the study's; `plan` is a copy of the plan, wherever that was.
+
+    Raises `FaultsError` with every fault of both.
+    """
+    raw, text, unreadable = load_toml(path)
+    if raw is None:
+        raise FaultsError(unreadable)
+    stated = raw.get("plan")
+    raw["plan"] = {**(stated if isinstance(stated, dict) else {}), "file": str(plan.absolute())}
+    return _study(path, name, raw, text, [])
+
+
+def _study(path: Path, name: str, raw: Mapping[str, Any], text: str, known: list[Fault]) -> Study:
+    file = shown(path)
+    faults = Faults(known)
     faults += unknown_keys(raw, KEYS, file, "")
     tables = {key: faults.take(_table(raw, key, file)) for key in TABLES}
     question = faults.take(_question(raw.get("question", ""), file))
@@ -198,7 +227,7 @@ def read_study(path: Path) -> Study:
     assert run is not None
     assert budget is not None
     return Study(
-        name=path.stem,
+        name=name,
         path=path,
         text=text,
         question=question,

@@ -21,7 +21,7 @@ from knockout.analysis.stats.chance import chance_level
 from knockout.analysis.stats.e_process import Process
 from knockout.analysis.stats.metric import Metric, counted, raw, share
 from knockout.analysis.stats.scores import macro_f1
-from knockout.design import Design, read_design
+from knockout.design import Design, absence, read_design
 from knockout.errors import UserError
 from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_ledger
@@ -137,7 +137,7 @@ def load(root: Path, *, design: Design | None = None) -> Results:
     """
     design = read_design(root) if design is None else design
     if design is None:
-        raise ResultsError(f"{root}: no design.json, so no study was ever started here")
+        raise ResultsError(absence(root))
     ledger = read_ledger(root)
     _check_once(root, ledger, design)
     records = {run.id: ledger.records[run.id] for run in design.runs if run.id in ledger.records}

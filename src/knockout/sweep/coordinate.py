@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from knockout.design import write_design
-from knockout.ledger import Ledger, read_ledger
+from knockout.ledger import Ledger, read_ledger, set_aside_files
 from knockout.record import read_record, write_record
 from knockout.study import Run, Study
 from knockout.sweep.allocate import Allocation, Asked
@@ -95,16 +95,20 @@ def run_study(
     data = prepare_data(study)
     try:
         root.mkdir(parents=True, exist_ok=True)
-        (root / "runs").mkdir(exist_ok=True)
     except OSError as error:
         raise RefusedError(f"{root} cannot be written: {error.strerror}") from error
     with hold(root, take_over=take_over):
+        files = set_aside_files(root)
+        (root / "runs").mkdir(exist_ok=True)
         state = survey(study, root, data=data, only=only, retry=retry, damaged="set_aside")
         # Nothing is asked of a machine that has nothing to train: torch takes seconds.
         machine = machine_of(study, workers=workers) if state.todo else Machine(devices=("cpu",), workers=1)
         if state.todo and not allow_mixed:
             _refuse_mixed(state, machine.devices[0])
-        write_design(root, study, data_id=data.id, data_summary=data.summary)
+        had = sum(run.id in state.ledger.records for run in state.runs)
+        write_design(root, study, data_id=data.id, data_summary=data.summary, results=had)
+        for line in files:
+            display.say(f"set aside, and made again where it can be: {line}")
         for line in state.ledger.damaged:
             display.say(f"set aside, and to be trained again: {line}")
         executor = LocalExecutor(work, workers=machine.workers, threads=study.run.threads)

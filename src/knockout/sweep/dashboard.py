@@ -26,7 +26,7 @@ from optuna.trial import FrozenTrial
 from knockout.analysis.report.render import markdown
 from knockout.analysis.report.study import verdict_note
 from knockout.analysis.results import ResultsError
-from knockout.design import Design, read_design
+from knockout.design import Design, absence, read_design
 from knockout.errors import UserError
 from knockout.strict import FaultsError
 from knockout.study import Run
@@ -116,7 +116,7 @@ class Watched:
         try:
             design = read_design(self.root)
             if design is None:
-                raise ResultsError(f"{self.root}: no design.json, so no study was ever started here")
+                raise ResultsError(absence(self.root))
             state = read_state(self.root, design)
             runs = {**self.runs, **state.runs}
             tries = number_tries(self.tries, state)
@@ -130,9 +130,9 @@ class Watched:
                 "read at": datetime.now().isoformat(" ", timespec="seconds"),
             }
             shown = _Shown(name=design.study, trials=trials, attributes=attributes, records=_records(design, state))
+        except UserError as error:
+            raise error if isinstance(error, ResultsError) else ResultsError(str(error)) from error
         except (OSError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, ResultsError):
-                raise
             raise ResultsError(f"{self.root}: not readable ({type(error).__name__}: {error})") from error
         self.runs, self.tries = runs, tries
         return shown

@@ -5,6 +5,7 @@ numbered by try: the first try of every planned run in the design's order, then 
 trial that has failed or finished keeps its number and what it says; a run that is tried again is a new trial.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -202,10 +203,11 @@ def _starts(path: Path) -> dict[str, list[datetime]]:
     """run id -> when its training was started, from the log that the workers keep."""
     starts: dict[str, list[datetime]] = {}
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             fields = line.split("\t")
-            if len(fields) > 1:
-                starts.setdefault(fields[1], []).append(_local(fields[0]))
+            with contextlib.suppress(ValueError, OverflowError, OSError):  # a damaged line says nothing
+                if len(fields) > 1:
+                    starts.setdefault(fields[1], []).append(_local(fields[0]))
     return starts
 
 
