@@ -1,9 +1,10 @@
 """Copies of a study's file and plan in its folder: as they are now, and as they were when the first run started.
 
     study.toml, plan.toml               those of the newest `run`, and so of the report beside them
-    study.first.toml, plan.first.toml   those of the first run; folders of earlier versions have only these, as study.toml
+    study.first.toml, plan.first.toml   those of the first run
 
-`Snapshot` in design.json holds the sha256 of both.
+Folders of earlier versions have those of the first run only, as study.toml and plan.toml. design.json holds the sha256
+of all of them, and so which is which.
 """
 
 import hashlib

@@ -159,8 +159,8 @@ def absence(root: Path) -> str:
 def read_design(root: Path) -> Design | None:
     """The design in a study's folder, or `None` where there is no design.json.
 
-    Raises `DesignError` for a file that is torn, lacks a key, has a value of the wrong type or out of its bounds, or was
-    changed since it was written, and `FaultsError` for a plan with an unknown key.
+    Raises `DesignError` for a file that is torn, lacks a key, has a value of the wrong type or out of its bounds, or
+    was changed since it was written, and `FaultsError` for a plan with an unknown key.
     """
     path = root / FILE
     if path.is_dir():
@@ -192,9 +192,10 @@ def write_design(
 ) -> tuple[Run, ...]:
     """Write the study's design before its first run, update it on later calls, and return the planned runs.
 
-    Later calls keep `first`: what was added after results existed is exploratory. `results`: how many runs have a result
-    already; where there is no design beside them, the new one says what is not known any more. Copies of the study file
-    and the plan are kept as they are now and as they were first. A file that says the same already is left alone.
+    Later calls keep `first`: what was added after results existed is exploratory. `results`: how many runs have a
+    result already; where there is no design beside them, the new one says what is not known any more. Copies of the
+    study file and the plan are kept as they are now and as they were first. A file that says the same already is left
+    alone.
     """
     root.mkdir(parents=True, exist_ok=True)
     before = read_design(root)
@@ -293,7 +294,7 @@ def _first_of(before: Design) -> Snapshot:
 
 def _recovered(root: Path, study: Study, *, results: int) -> tuple[Snapshot, tuple[str, ...]]:
     """The first snapshot of a study whose design.json was lost, as far as a copy tells, and what is not known."""
-    had = f"{results} run{' has' if results == 1 else 's have'} a result"
+    had = f"{results} run{'' if results == 1 else 's'} had a result"
     laid = f"{FILE} was missing or not readable, and was laid down on {datetime.now(UTC).date()}, when {had} already."
     copy = oldest_copy(root)
     if copy is not None:

@@ -89,7 +89,7 @@ def unpack(path: Path) -> tuple[list[Record], list[str]]:
         if not file.schema_arrow.equals(SCHEMA):
             return [], [f"{path.name}: no packed records, or of another version of knockout"]
         rows = file.read().to_pylist()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a changed byte in a column's name
         return [], [f"{path.name}: not readable ({type(error).__name__}: {str(error).splitlines()[0]})"]
     records, damaged = [], []
     for row in rows:

@@ -126,10 +126,12 @@ def predictions(right: int) -> Predictions:
     return Predictions(label=LABELS, predicted=predicted, log_probability=[-0.5] * TEST)
 
 
-def write_run(root: Path, study: Study, run: Run, told: int | str, *, answer: Outcome | None = None) -> Path:
+def write_run(
+    root: Path, study: Study, run: Run, told: int | str, *, answer: Outcome | None = None, data_id: str = DATA_ID
+) -> Path:
     return write_record(
         root,
-        config=run_config(study, run, data_id=DATA_ID),
+        config=run_config(study, run, data_id=data_id),
         outcome=answer or outcome(run, told),
         environment={
             "host": "box",
