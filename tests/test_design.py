@@ -1,10 +1,8 @@
 """design.json: read and written by one type, older files with their defaults, broken ones with their key."""
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +21,7 @@ from knockout.files import replace_json
 from knockout.plan import FIXED
 from knockout.strict import FaultsError
 from knockout.study import Plan, Study, design, digest, read_study
+from tests.designs import raw_design
 
 WriteStudy = Callable[..., Path]
 
@@ -54,20 +53,13 @@ def read(root: Path) -> Design:
     return value
 
 
-def raw(root: Path) -> Any:
-    """The file's content without its checksum: as an older version, which had none, would have written it."""
-    value = json.loads((root / "design.json").read_text(encoding="utf-8"))
-    value.pop("sha256", None)
-    return value
-
-
 def test_the_published_design_is_the_same_when_it_is_written_again(root: Path) -> None:
     root.mkdir(parents=True)
     save_design(root, read(REFERENCE))
-    published = raw(REFERENCE)
+    published = raw_design(REFERENCE)
     for when in ("first", "now"):  # keys of earlier plans, which had one value each
         published[when]["plan"] = {k: v for k, v in published[when]["plan"].items() if k not in FIXED}
-    assert raw(root) == published
+    assert raw_design(root) == published
 
 
 def test_a_new_design_reads_back_equal_and_is_written_again_with_the_same_bytes(root: Path, study: Study) -> None:
@@ -80,7 +72,7 @@ def test_a_new_design_reads_back_equal_and_is_written_again_with_the_same_bytes(
 
 def test_the_file_has_these_keys(root: Path, study: Study) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={"notes": []})
-    value = raw(root)
+    value = raw_design(root)
     assert sorted(value) == [
         "baseline", "budget", "claims", "data", "described", "first", "now", "overridden", "question", "recipe", "run",
         "runs", "schema", "study", "trainer", "version",
@@ -157,7 +149,7 @@ def test_an_older_design_has_the_defaults_and_keeps_its_bytes(
     study: Study, root: Path, write_study: WriteStudy
 ) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
-    old = raw(root)
+    old = raw_design(root)
     for when in ("first", "now"):
         del old[when]["cross"], old[when]["placebos"], old[when]["anytime"], old[when]["plan"]["draws"]
         del old[when]["setting"]
@@ -171,7 +163,7 @@ def test_an_older_design_has_the_defaults_and_keeps_its_bytes(
     later = read_study(write_study(STUDY.replace("seeds = 2", 'seeds = 2\ncross = [["heads_1", "no_scale"]]')))
     write_design(root, later, data_id=DATA_ID, data_summary={})
     assert (read(root).first.cross, read(root).now.cross) == ((), (("heads_1", "no_scale"),))
-    first = raw(root)["first"]
+    first = raw_design(root)["first"]
     setting = first.pop("setting")
     assert {k: value for k, (_, value) in setting["recipe"].items()} == old[
         "recipe"
@@ -190,7 +182,7 @@ def test_no_design_where_no_run_was_started(root: Path) -> None:
 def test_a_design_that_lacks_a_key_is_refused_by_its_name(path: str, study: Study, root: Path) -> None:
     summary = {"splits": {"test": {"count": 5, "labels": [2, 3]}}}
     write_design(root, study, data_id=DATA_ID, data_summary=summary)
-    value = inner = raw(root)
+    value = inner = raw_design(root)
     *parents, key = path.split(".")
     for name in parents:
         inner = inner[int(name) if name.isdigit() else name]
@@ -204,7 +196,7 @@ def test_a_design_that_lacks_a_key_is_refused_by_its_name(path: str, study: Stud
 
 def test_a_value_of_the_wrong_kind_is_refused_by_its_key(study: Study, root: Path) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
-    value = raw(root)
+    value = raw_design(root)
     value["now"]["seeds"] = ["0", 1]
     replace_json(root / "design.json", value)
     with pytest.raises(DesignError, match=r'design\.json: now\.seeds\.0: Input should be a valid integer, got "0"'):
@@ -213,7 +205,7 @@ def test_a_value_of_the_wrong_kind_is_refused_by_its_key(study: Study, root: Pat
 
 def test_a_plan_out_of_its_bounds_is_refused(study: Study, root: Path) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
-    value = raw(root)
+    value = raw_design(root)
     value["first"]["plan"]["alpha"] = 0.9
     replace_json(root / "design.json", value)
     with pytest.raises(DesignError, match=r"design\.json: first\.plan\.alpha: .* less than 0\.5, got 0\.9"):
@@ -222,7 +214,7 @@ def test_a_plan_out_of_its_bounds_is_refused(study: Study, root: Path) -> None:
 
 def test_a_plan_with_an_unknown_key_is_refused(study: Study, root: Path) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
-    value = raw(root)
+    value = raw_design(root)
     value["now"]["plan"]["marginal"] = 1
     replace_json(root / "design.json", value)
     with pytest.raises(FaultsError, match=r'now\.plan\.marginal: unknown key \(did you mean "margin"'):

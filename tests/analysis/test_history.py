@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from knockout.design import write_design
 from knockout.files import replace_json
 from knockout.study import read_study
 from tests.analysis.conftest import DATA_ID, BuildStudy, data_summary, write_run, write_study
+from tests.designs import raw_design
 
 CLAIM = '[[claims]]\nid = "X"\nvariant = "heads_1"\nsays = "{}"\n'
 
@@ -155,8 +155,7 @@ def test_the_report_says_which_copy_is_which(build_study: BuildStudy) -> None:
 
 def test_a_trainer_without_texts_is_described(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302]})
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
-    del design["sha256"]
+    design = raw_design(root)
     replace_json(root / "design.json", {**design, "data": {"id": "none"}, "recipe": {}})
     report = write_report(root)
     assert "Data" not in dict(history.design_rows(report.results))

@@ -1,5 +1,4 @@
 import dataclasses
-import json
 import shutil
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from knockout.job import Outcome
 from knockout.ledger import read_ledger
 from knockout.study import Study, read_study
 from tests.analysis.conftest import DATA_ID, TEST, BuildStudy, data_summary, outcome, predictions, write_run
+from tests.designs import raw_design
 
 CORRECT: dict[str, list[int | str]] = {
     "baseline": [300, 304, 298],
@@ -124,7 +124,7 @@ def test_other_labels_are_another_test_set(build_study: BuildStudy) -> None:
 
 def test_the_test_set_is_the_one_that_was_planned(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300], "heads_1": [300]})
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    design = raw_design(root)
     design["data"]["splits"]["test"]["count"] = 401
     replace_json(root / "design.json", design)
     with pytest.raises(ResultsError, match="a test set of 400 texts, where the study's data have 401"):
@@ -176,7 +176,7 @@ def test_placebos_are_rows_of_the_runs_and_no_variants(build_study: BuildStudy) 
 
 def test_a_placebo_that_was_trained_with_another_seed_is_refused(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300], "heads_1": [301], "placebo_1": [302]})
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    design = raw_design(root)
     (row,) = (r for r in design["runs"] if r["variant"] == "placebo_1")
     row["stream"] += 1
     replace_json(root / "design.json", design)
@@ -186,7 +186,7 @@ def test_a_placebo_that_was_trained_with_another_seed_is_refused(build_study: Bu
 
 def test_a_design_from_before_there_were_placebos(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300], "heads_1": [301]})
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    design = raw_design(root)
     for told in (design["now"], design["first"]):
         del told["placebos"], told["anytime"], told["plan"]["anytime"]
     replace_json(root / "design.json", design)

@@ -306,8 +306,7 @@ def test_what_was_added_late_stays_marked_when_the_design_is_lost(folder: Path) 
     head = (root / "report.md").read_text(encoding="utf-8").partition("\n## ")[0]
     assert "the seeds changed after the first run" in head
     assert (
-        "when 12 runs had a result already. What was planned before the first run is read from study.first.toml"
-        in head
+        "when 12 runs had a result already. What was planned before the first run is read from study.first.toml" in head
     )
 
     for name in ("design.json", "study.toml", "study.first.toml"):

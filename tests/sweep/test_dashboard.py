@@ -40,6 +40,7 @@ from knockout.sweep import dashboard, snapshot
 from knockout.sweep.dashboard import REBUILD_SECONDS, PortError, Watched, guarded, serving
 from knockout.sweep.owner import Progress, hold_run, write_progress
 from knockout.sweep.snapshot import MAX_POINTS, Epochs, as_text, mirror, number_tries, read_state, thinned
+from tests.designs import raw_design
 
 from .conftest import COMMAND, ENVIRONMENT, REPOSITORY, WriteToy, root_of, start
 
@@ -799,8 +800,9 @@ def visit(every_status: Folder, tmp_path: Path) -> Iterator[Visit]:
     """Open a page of the dashboard in Chromium, without complaints of the browser, and return what it shows."""
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed; `make deps-debian` installs it")
-    design = every_status.root / "design.json"  # a folder from somebody else may name a variant as it likes
-    design.write_text(design.read_text(encoding="utf-8").replace('"down"', '"<b>down</b>"'), encoding="utf-8")
+    design = json.dumps(raw_design(every_status.root))  # a folder from somebody else may name a variant as it likes
+    renamed = json.loads(design.replace('"down"', '"<b>down</b>"'))
+    replace_json(every_status.root / "design.json", renamed)
     options = [
         *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
         *("--disable-background-networking", "--disable-component-update", "--enable-logging=stderr"),
