@@ -322,3 +322,16 @@ def _design(root: Path) -> Design | None:
         return read_design(root)
     except DesignError:
         return None
+
+
+def test_packing_keeps_a_packed_file_that_it_would_replace_and_cannot_read(folder: Path) -> None:
+    path = folder / "results" / "toy" / "records.parquet"
+    cut(path)
+    damaged = path.read_bytes()
+    told = knockout("pack", str(path.parent), cwd=folder)
+    assert told.returncode == 0, told.stderr
+    assert "damaged, not packed: records.parquet: not readable" in told.stdout
+    assert damaged in contents(path.parent / "set_aside")
+    records, wrong = unpack(path)
+    assert len(records) == RUNS - 1 + 3  # with the attempts
+    assert wrong == []
