@@ -13,7 +13,7 @@ there whole, or not there. Its manifest holds the sha256 of every file, and a re
 Runs are found by the id inside their record, never by the name of a folder.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -82,6 +82,15 @@ def read_ledger(root: Path, *, damaged: Literal["set_aside", "report"] = "report
                 attempts.setdefault(record.run_id, []).append(record)
     ordered = {k: tuple(sorted(v, key=lambda r: str(r.outcome["ended"]))) for k, v in attempts.items()}
     return Ledger(root=root, records=records, attempts=ordered, damaged=tuple(lines))
+
+
+def results_in(root: Path) -> Iterator[Record]:
+    """The verified results that have a folder of their own, one after the other, by the folders' names."""
+    parent = root / "runs"
+    for folder in sorted(parent.glob("[!.]*")) if parent.is_dir() else []:
+        record, _ = verified(folder, "runs")
+        if record is not None:
+            yield record
 
 
 def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:
