@@ -99,22 +99,19 @@ def checked(outcome: Outcome) -> Outcome:
         metrics=read.metrics(outcome.metrics),
         curve=read.curve(outcome.curve),
         epochs=read.epochs(outcome.epochs),
-        predictions=read.predictions(outcome.predictions),
+        predictions=None,
         costs=read.costs(outcome.costs),
     )
-    read.compare(plain)
+    if not read.diverged:  # predictions of a model that diverged say nothing, and may be no numbers at all
+        plain = replace(plain, predictions=read.predictions(outcome.predictions))
+        read.compare(plain)
     if read.faults:
         return crashed(outcome.run_id, str(AnswerError(read.faults[0][0], [text for _, text in read.faults])))
-    return _ended_early(plain, read.not_finite)
+    return _until_it_diverged(plain, read.not_finite) if read.diverged else plain
 
 
-def _ended_early(outcome: Outcome, not_finite: Sequence[str]) -> Outcome:
-    """The outcome, or what is kept of it where something in it is not finite: what came before, and its first bad step.
-
-    That is what the built-in trainer records of a run that diverged.
-    """
-    if outcome.status == "finished" and not not_finite:
-        return outcome
+def _until_it_diverged(outcome: Outcome, not_finite: Sequence[str]) -> Outcome:
+    """What the built-in trainer records of a run that diverged: what came before, and the first step that is bad."""
     curve = outcome.curve
     pairs = zip(curve.loss, curve.grad_norm, strict=True)
     end = next((n for n, pair in enumerate(pairs, 1) if not all(map(_stored, pair))), len(curve.loss))
@@ -126,7 +123,6 @@ def _ended_early(outcome: Outcome, not_finite: Sequence[str]) -> Outcome:
         metrics={s: m for s, m in outcome.metrics.items() if all(map(math.isfinite, m.values()))},
         curve=Curve(loss=curve.loss[:end], learning_rate=curve.learning_rate[:end], grad_norm=curve.grad_norm[:end]),
         epochs=outcome.epochs[:bad],
-        predictions=None,
     )
 
 
@@ -138,6 +134,11 @@ class _Reading:
         self.faults: list[tuple[str, str]] = []
         """part of the answer, and what is wrong with it"""
         self.not_finite: list[str] = []
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the trainer says so, or a number read so far does."""
+        return not self.finished or bool(self.not_finite)
 
     def fault(self, where: str, got: str, expected: str) -> None:
         self.faults.append((where.partition("[")[0].partition(".")[0], f"{where}: got {got}; expected {expected}"))
@@ -181,7 +182,7 @@ class _Reading:
         for name, values in (("loss", curve.loss), ("gradient", curve.grad_norm)):
             step = next((n for n, value in enumerate(values, 1) if not _stored(value)), 0)
             self.not_finite += [f"{name} not finite at step {step} of {len(values)}"] if step else []
-        if not all(map(math.isfinite, curve.learning_rate)):
+        if not self.diverged and not all(map(math.isfinite, curve.learning_rate)):
             self.fault("curve.learning_rate", "a value that is not finite", "finite numbers")
         return curve
 
