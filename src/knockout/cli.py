@@ -195,6 +195,9 @@ def run(
         bool, typer.Option("--dry-run", help="List the runs that would be trained. Writes nothing.")
     ] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Also retry runs that have failed three times.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Go on where runs fail with the same error, one after the other.")
+    ] = False,
     allow_mixed: Annotated[
         bool, typer.Option("--allow-mixed", help="Continue although records come from another device or torch version.")
     ] = False,
@@ -234,6 +237,7 @@ def run(
             take_over=take_over,
             allow_mixed=allow_mixed,
             retry=retry,
+            keep_going=keep_going,
             only=only or (),
         )
     except OSError as error:  # such as a full disk: every record that was written is complete
@@ -250,6 +254,15 @@ def run(
         names = ", ".join(f"{r.variant} seed {r.seed}" for r in ended.exhausted[:5])
         more = f" and {len(ended.exhausted) - 5} more" if len(ended.exhausted) > 5 else ""
         out.print(f"given up after three tries: {names}{more}; {again} --retry retries them", soft_wrap=True)
+    if ended.alike is not None:
+        out.print(f"\n{escape(ended.alike.error)}", soft_wrap=True)
+        log = f" (log: {ended.alike.log})" if ended.alike.log else ""
+        out.print(
+            f"stopped: {ended.alike.count} runs, one after the other, failed with this error{log}; fix it and continue"
+            f" with: {again}; --keep-going tries the others all the same",
+            soft_wrap=True,
+        )
+        raise typer.Exit(MISSING)
     if ended.budget_spent:
         out.print(f"the budget is spent; raise budget.hours and continue with: {again}", soft_wrap=True)
         raise typer.Exit(BUDGET_SPENT)

@@ -105,6 +105,7 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     from knockout.sweep.estimate import estimate
     from knockout.sweep.machine import machine_of
     from knockout.sweep.progress import describe
+    from knockout.trainers import DEFAULT_TRAINER
 
     machine = machine_of(study)
     devices, workers = machine.devices, machine.workers
@@ -114,16 +115,22 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     most = "at most " if study.anytime else ""
     time = describe(cost.start_seconds + cost.seconds / workers)
     evaluation = "" if cost.evaluation_counted else ", without evaluation"
-    ours = study.trainer.path == "knockout.train:train" and devices == ("cpu",)
+    measured = "on one whole run" if cost.whole else f"over a few steps of every variant{evaluation}"
+    ours = study.trainer.path == DEFAULT_TRAINER and devices == ("cpu",)
     later = " (later up to 0.8 GB more per worker, for kernels of every batch size)" if ours else ""
     out.print(
         f"- about {time} for {most}{runs} runs with {workers} workers on {devices[0]} "
-        f"(measured over a few steps of every variant{evaluation}), {cost.peak_bytes * workers / 1e9:.1f} GB of memory "
+        f"(measured {measured}), {cost.peak_bytes * workers / 1e9:.1f} GB of memory "
         f"at first{later}, {cost.disk_bytes / 1e6:.1f} MB of disk"
     )
     slowest = max(cost.paces, key=lambda name: cost.paces[name].seconds_per_step)
     pace = cost.paces[slowest]
-    out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
+    if pace.seconds_per_step:
+        out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
+    for note in dict.fromkeys(p.note for p in cost.paces.values() if p.note):
+        out.print(f"- {study.trainer.path}: {note}")
+    if "test accuracy" in {p.objective for p in cost.paces.values()}:
+        out.print("- it reports no validation split: what is shown of a run is its test accuracy")
     for name, pace in cost.paces.items():
         if pace.trouble:
             out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}")
@@ -132,6 +139,7 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
 def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     """Print the variants, the seeds and the data of a study."""
     from knockout.analysis.stats.chance import chance_level
+    from knockout.trainers import DEFAULT_TRAINER
     from knockout.variants import BASELINE, changes
 
     n, k = len(study.seeds), len(study.variants)
@@ -145,11 +153,13 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
         level = chance_level(aside["labels"], count=aside["count"], standard_errors=study.plan.dead_standard_errors)
         p, bar = level.majority_share, level.bound
         text = 100 / summary["splits"]["test"]["count"]
+        own = study.trainer.path != DEFAULT_TRAINER
+        other = ", or as much test accuracy if its trainer reports no validation split" if own else ""
         sizes = ", ".join(f"{split} {value['count']}" for split, value in summary["splits"].items())
         classes = len(summary["classes"])
         out.print(f"data: {escape(summary['source'])} ({sizes}), {classes} classes, {summary['tokens']} tokens")
         out.print(
-            f"a run counts as alive above {100 * bar:.1f} % validation accuracy (always guessing gives"
+            f"a run counts as alive above {100 * bar:.1f} % validation accuracy{other} (always guessing gives"
             f" {100 * p:.1f} %); one test example is {text:.2g} points"
         )
         if bar - p > SMALL_SPLIT:

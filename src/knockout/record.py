@@ -220,8 +220,10 @@ def unusable(config: object, outcome: object) -> str:
     if any(type(value) not in (int, float) for value in costs.values()):
         return "a cost is no number"
     for split, values in metrics.items():
-        counts = [values.get(k) for k in ("correct", "count")] if isinstance(values, Mapping) else []
-        if not counts or any(type(n) is not int for n in counts) or not 0 <= counts[0] <= counts[1]:
+        if not isinstance(values, Mapping):
+            return f"its metrics of the {split} split are no table"
+        correct, count = values.get("correct"), values.get("count")
+        if type(correct) is not int or type(count) is not int or not 0 <= correct <= count:
             return f"its {split} split has no two integers with 0 <= correct <= count"
         if any(type(value) not in (int, float) for value in values.values()):
             return f"a metric of its {split} split is no number"

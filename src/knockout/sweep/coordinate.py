@@ -14,6 +14,7 @@ from knockout.design import write_design
 from knockout.ledger import Ledger, read_ledger
 from knockout.record import read_record, write_record
 from knockout.study import Run, Study
+from knockout.sweep.alike import Alike, FailedAlike
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
@@ -58,6 +59,8 @@ class Ended:
     """runs that came to no result so often that only `--retry` tries them again"""
     budget_spent: bool = False
     signal: int = 0
+    alike: FailedAlike | None = None
+    """where it ended because runs failed with the same error"""
     stop: "Stop | None" = None
     """with `seeds = "anytime"`: what is decided, once a block is complete"""
 
@@ -81,11 +84,13 @@ def run_study(
     take_over: bool = False,
     allow_mixed: bool = False,
     retry: bool = False,
+    keep_going: bool = False,
     only: Sequence[str] = (),
 ) -> Ended:
     """Train what the study is missing, and return when nothing is left to train or something ended it.
 
-    `only`: variants (the baseline is one) to train and to count; all where it is empty.
+    `only`: variants (the baseline is one) to train and to count; all where it is empty. `keep_going`: go on where runs
+    fail with the same error, one after the other.
     Raises `DataError`, `HeldError` or `RefusedError` for what a user can mend; nothing is then written.
     """
     root = results / study.name
@@ -108,7 +113,7 @@ def run_study(
         for line in state.ledger.damaged:
             display.say(f"set aside, and to be trained again: {line}")
         executor = LocalExecutor(work, workers=machine.workers, threads=study.run.threads)
-        sweep = _Sweep(survey=state, machine=machine, executor=executor, display=display)
+        sweep = _Sweep(survey=state, machine=machine, executor=executor, display=display, keep_going=keep_going)
         ended = sweep.run() if state.todo else 0
         after = read_ledger(root)
         chosen = state.chosen
@@ -122,6 +127,7 @@ def run_study(
             exhausted=tuple(run for run in after.missing(chosen) if after.exhausted(run)),
             budget_spent=sweep.budget_spent,
             signal=ended,
+            alike=sweep.alike.described(after) if sweep.alike.stop and sweep.left else None,
             stop=state.stop,
         )
 
@@ -149,6 +155,7 @@ class _Sweep:
         machine: Machine,
         executor: Executor[Task, tuple[Answer, ...]],
         display: Display,
+        keep_going: bool,
     ) -> None:
         self.survey, self.machine, self.executor, self.display = survey, machine, executor, display
         self.study, self.root, self.blocks = survey.study, survey.root, survey.blocks
@@ -166,6 +173,12 @@ class _Sweep:
         self.alone = ""  # the id of the suspect that runs, with nothing beside it
         self.deaths: Counter[str] = Counter()
         self.stopping = 0  # the signal that was caught
+        self.alike = Alike(keep_going=keep_going)
+
+    @property
+    def left(self) -> int:
+        """How many runs are still to be handed out."""
+        return len(self.allocation) + len(self.suspects)
 
     def run(self) -> int:
         """Train until nothing is left; return the signal that ended it, or 0."""
@@ -211,7 +224,7 @@ class _Sweep:
     def _fill(self) -> bool:
         """Hand out work while there are free workers; returns whether anything was handed out."""
         started = False
-        while not self.stopping and not self.budget_spent:
+        while not self.stopping and not self.budget_spent and not self.alike.stop:
             hours = self.study.budget.hours
             if hours and self.seconds / self.machine.workers / 3600 >= hours:
                 self.budget_spent = bool(self.suspects) or self._waiting()
@@ -259,6 +272,7 @@ class _Sweep:
         self.allocation.tell(asked, answer)
         self.seconds += answer.seconds
         self.trained += answer.status != "stopped"
+        self.alike.count(answer)
         self.display.ended(answer)
         self._count(answer)
 
@@ -329,6 +343,7 @@ class _Sweep:
             threads=self.study.run.threads,
             workers=self.machine.workers,
             timeout_seconds=self.study.run.timeout_minutes * 60,
+            test_examples=self.survey.data.test_examples,
         )
 
 

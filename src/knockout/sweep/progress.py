@@ -30,6 +30,7 @@ class Watch:
         self.total = self.done = self.workers = self.ended_here = 0
         self.started = time.monotonic()
         self.share_running = 0.0
+        self.reasons: set[str] = set()
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.total, self.done, self.workers = total, done, workers
@@ -50,13 +51,23 @@ class Watch:
         left = (time.monotonic() - self.started) / pace * max(0.0, self.total - self.done - self.share_running)
         return f"about {describe(left)} left"
 
+    def reason(self, answer: Answer) -> str:
+        """Why a run ended as it did; only the first line where the same was shown of another run."""
+        if not answer.reason:
+            return ""
+        again = answer.reason in self.reasons
+        self.reasons.add(answer.reason)
+        first, *more = answer.reason.splitlines()
+        return f": {first}{' (as above)' if again and more else ''}" + (
+            "" if again else "".join(f"\n{m}" for m in more)
+        )
 
-def line_of(answer: Answer) -> str:
-    """One line on how a run ended."""
-    run = answer.run
-    value = "" if answer.value is None else f", validation accuracy {100 * answer.value:.1f} %"
+
+def line_of(answer: Answer, reason: str) -> str:
+    """One line on how a run ended, and more where the reason has more."""
+    run, seen = answer.run, answer.objective
+    value = "" if seen is None else f", {seen.name} {100 * seen.value:.1f} %"
     seconds = f", {answer.seconds:.1f} s" if answer.seconds else ""
-    reason = f": {answer.reason}" if answer.reason else ""
     return f"{run.variant} seed {run.seed}: {answer.status}{value}{seconds}{reason}"
 
 
@@ -77,7 +88,8 @@ class PlainDisplay:
     def ended(self, answer: Answer) -> None:
         self.watch.count(answer)
         left = self.watch.time_left()
-        self.say(f"[{self.watch.done}/{self.watch.total}] {line_of(answer)}" + (f"; {left}" if left else ""))
+        first, *more = line_of(answer, self.watch.reason(answer)).splitlines()
+        self.say("\n".join([f"[{self.watch.done}/{self.watch.total}] {first}" + (f"; {left}" if left else ""), *more]))
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)
@@ -112,7 +124,8 @@ class LiveDisplay:
         self.watch.count(answer)
         style = "" if answer.status == "finished" else "bold red"
         if style:
-            self.live.console.print(Text(line_of(answer), style=style), soft_wrap=True)
+            line = line_of(answer, self.watch.reason(answer))
+            self.live.console.print(Text(line, style=style), soft_wrap=True)
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)
