@@ -17,6 +17,7 @@ from knockout.console import (
     fields_text,
     out,
     print_cost,
+    print_damaged,
     print_dead,
     print_design,
     print_facts,
@@ -167,6 +168,7 @@ def check(
     if have:
         known = f"{have} of {len(state.runs)} runs have a result, {len(state.wanted)} would be trained"
         out.print(f"{escape(str(state.root))}: {known}", soft_wrap=True)
+    print_damaged(state.ledger.damaged)
     out.print()
     out.print("[bold]What it can show[/bold]")
     k, n = len(read.variants), len(read.seeds)
@@ -217,6 +219,7 @@ def run(
     out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
     if dry_run:
         state = survey(read, results / read.name, only=only or (), retry=retry)
+        print_damaged(state.ledger.damaged)
         for name in read.arms:
             seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
             if seeds:
@@ -283,6 +286,7 @@ def report(folder: StudyFolder) -> None:
     for line in written.answer:
         out.print(escape(line))
     out.print()
+    print_damaged(written.results.damaged)
     out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
 
 
@@ -356,8 +360,10 @@ def pack(
     """Pack all records of a study into one small file, which `run` and `report` read like the records."""
     from knockout.analysis.publish import pack_study
     from knockout.design import read_design
+    from knockout.ledger import read_ledger
 
     path = output or folder / "records.parquet"
+    print_damaged(read_ledger(folder).damaged)
     count, size = pack_study(folder, path)
     design = read_design(folder)
     planned = len(design.runs) if design else 0
@@ -416,8 +422,7 @@ def status(folder: StudyFolder) -> None:
         seeds = ", ".join(str(run.seed) for run in ledger.missing(list(runs.values())) if run.variant == name)
         if seeds:
             out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
-    for line in ledger.damaged:
-        out.print(f"damaged, counted as missing: {escape(line)}")
+    print_damaged(ledger.damaged)
     for run_id, attempts in ledger.attempts.items():
         if run_id in runs and run_id not in ledger.records:
             last = attempts[-1].outcome

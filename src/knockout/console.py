@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from knockout.analysis.inference.comparison import Comparison
     from knockout.data.describe import Facts
@@ -74,6 +74,15 @@ def print_dead(root: Path, finished: int) -> None:
         more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
         dead_text = f"{len(dead)} of the finished runs are dead (accuracy at chance level)"
         out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
+
+
+def print_damaged(lines: "Iterable[str]") -> None:
+    """Print which records cannot be read. They count as missing, and nothing of them is lost."""
+    for line in lines:
+        out.print(
+            f"damaged, counted as missing: {safe(line)}; `knockout run` sets it aside and trains it again",
+            soft_wrap=True,
+        )
 
 
 def design_notes(study: "Study") -> list[str]:

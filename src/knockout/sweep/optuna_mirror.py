@@ -56,7 +56,7 @@ def values_of(answer: Answer) -> list[float] | None:
 
 def result_attributes(answer: Answer) -> dict[str, str]:
     """How a run ended, in words: its status, what its value is, and the reason, where there are any."""
-    value = {"value": answer.objective.name} if answer.objective is not None else {}
+    value = {"objective": answer.objective.name} if answer.objective is not None else {}
     return {"status": answer.status, **value, **({"reason": answer.reason} if answer.reason else {})}
 
 
