@@ -205,7 +205,8 @@ class TestMirror:
         assert trial.intermediate_values == {1: 0.5, 2: 0.7}
         metrics = {k: v for k, v in trial.user_attrs.items() if k not in ("run_id", "status")}
         assert metrics == {
-            "objective": "validation accuracy", "validation_accuracy": 0.7, "validation_loss": 0.5, "test_accuracy": 0.75, "test_loss": 0.5,
+            "objective": "validation accuracy",
+            "validation_accuracy": 0.7, "validation_loss": 0.5, "test_accuracy": 0.75, "test_loss": 0.5,
             "train_seconds": 12.3,
         }  # fmt: skip
         assert trial.duration is not None

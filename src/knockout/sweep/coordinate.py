@@ -332,7 +332,7 @@ class _Sweep:
     def _task(self, run: Run) -> Task:
         used = Counter(task.device for task in self.executor.in_flight)
         return Task(
-            root=self.root,
+            root=self.root.resolve(),  # a trainer may change the folder that a worker is in
             runs=(run,),
             configs={run.id: self.survey.config(run)},
             trainer=self.study.trainer.path,
