@@ -390,6 +390,7 @@ def status(folder: StudyFolder) -> None:
     from knockout.ledger import read_ledger
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
+    from knockout.sweep.progress import Reasons
 
     design = read_design(folder)
     if design is None:
@@ -423,11 +424,13 @@ def status(folder: StudyFolder) -> None:
         if seeds:
             out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
     print_damaged(ledger.damaged)
+    reasons = Reasons()
     for run_id, attempts in ledger.attempts.items():
         if run_id in runs and run_id not in ledger.records:
             last = attempts[-1].outcome
             name = f"{runs[run_id].variant} seed {runs[run_id].seed}"
-            out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {last['reason']}"), soft_wrap=True)
+            why = reasons.shown(last["reason"])
+            out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {why}"), soft_wrap=True)
     raise typer.Exit(MISSING if counts.missing else FINISHED)
 
 

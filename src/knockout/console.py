@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from knockout.job import DataRef
     from knockout.study import Study
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 120)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 SHOWN_CLASSES = 20
 
@@ -137,12 +137,12 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     if pace.seconds_per_step:
         out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
     for note in dict.fromkeys(p.note for p in cost.paces.values() if p.note):
-        out.print(f"- {study.trainer.path}: {note}")
+        out.print(f"- {escape(study.trainer.path)}: {note}", soft_wrap=True)
     if "test accuracy" in {p.objective for p in cost.paces.values()}:
         out.print("- it reports no validation split: what is shown of a run is its test accuracy")
     for name, pace in cost.paces.items():
         if pace.trouble:
-            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}")
+            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}", soft_wrap=True)
 
 
 def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:

@@ -193,7 +193,7 @@ def verified(folder: Path, kind: str) -> tuple[Record | None, str]:
         if (record.status in RECORDED) != (kind == "runs"):
             return None, f"status {record.status} does not belong under {kind}/"
         return record, ""
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return None, f"not readable ({type(error).__name__}: {error})"
 
 

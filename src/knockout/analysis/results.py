@@ -412,8 +412,9 @@ def _attempted(attempts: Sequence[Record]) -> dict[str, Any]:
 
 
 def _reason(record: Record) -> str:
-    """Why a run ended as it did, on one line."""
-    return " ".join(str(record.outcome.get("reason", "")).split())
+    """Why a run ended as it did, on one line, without the example that a trainer's author is shown."""
+    lines = str(record.outcome.get("reason", "")).splitlines()
+    return " ".join(word for line in lines if not line.startswith("  example: ") for word in line.split())
 
 
 def _folder(root: Path, record: Record | None, attempts: Sequence[Record]) -> str:

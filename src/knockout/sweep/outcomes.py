@@ -51,7 +51,7 @@ class AnswerError(ValueError):
         shown = list(faults[:SHOWN_FAULTS])
         more = [f"and {len(faults) - SHOWN_FAULTS} more"] if len(faults) > SHOWN_FAULTS else []
         example = f"example: {EXAMPLES[part]}"
-        super().__init__("\n  ".join(["the trainer's answer cannot be used:", *shown, *more, example]))
+        super().__init__("the trainer's answer cannot be used: " + "\n  ".join([*shown, *more, example]))
 
 
 def outcomes_of(answer: object, run_ids: Sequence[str]) -> list[Outcome]:

@@ -30,7 +30,7 @@ class Watch:
         self.total = self.done = self.workers = self.ended_here = 0
         self.started = time.monotonic()
         self.share_running = 0.0
-        self.reasons: set[str] = set()
+        self.reasons = Reasons()
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.total, self.done, self.workers = total, done, workers
@@ -51,23 +51,28 @@ class Watch:
         left = (time.monotonic() - self.started) / pace * max(0.0, self.total - self.done - self.share_running)
         return f"about {describe(left)} left"
 
-    def reason(self, answer: Answer) -> str:
-        """Why a run ended as it did; only the first line where the same was shown of another run."""
-        if not answer.reason:
-            return ""
-        again = answer.reason in self.reasons
-        self.reasons.add(answer.reason)
-        first, *more = answer.reason.splitlines()
-        return f": {first}{' (as above)' if again and more else ''}" + (
-            "" if again else "".join(f"\n{m}" for m in more)
-        )
+
+class Reasons:
+    """Why runs ended: several lines once, and the first of them for every other run with the same reason."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def shown(self, reason: str) -> str:
+        first, *more = reason.splitlines() or [""]
+        if not more:
+            return reason
+        again = reason in self.known
+        self.known.add(reason)
+        return f"{first} (as above)" if again else reason
 
 
-def line_of(answer: Answer, reason: str) -> str:
+def line_of(answer: Answer, reasons: Reasons) -> str:
     """One line on how a run ended, and more where the reason has more."""
     run, seen = answer.run, answer.objective
     value = "" if seen is None else f", {seen.name} {100 * seen.value:.1f} %"
     seconds = f", {answer.seconds:.1f} s" if answer.seconds else ""
+    reason = f": {reasons.shown(answer.reason)}" if answer.reason else ""
     return f"{run.variant} seed {run.seed}: {answer.status}{value}{seconds}{reason}"
 
 
@@ -88,7 +93,7 @@ class PlainDisplay:
     def ended(self, answer: Answer) -> None:
         self.watch.count(answer)
         left = self.watch.time_left()
-        first, *more = line_of(answer, self.watch.reason(answer)).splitlines()
+        first, *more = line_of(answer, self.watch.reasons).splitlines()
         self.say("\n".join([f"[{self.watch.done}/{self.watch.total}] {first}" + (f"; {left}" if left else ""), *more]))
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
@@ -124,7 +129,7 @@ class LiveDisplay:
         self.watch.count(answer)
         style = "" if answer.status == "finished" else "bold red"
         if style:
-            line = line_of(answer, self.watch.reason(answer))
+            line = line_of(answer, self.watch.reasons)
             self.live.console.print(Text(line, style=style), soft_wrap=True)
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
