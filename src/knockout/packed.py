@@ -95,10 +95,13 @@ def unpack(path: Path) -> tuple[list[Record], list[str]]:
     for row in rows:
         why = "changed since it was packed"
         if _digest(row) == row["sha256"]:
-            record = _record(row, path)
-            why = unusable(record.config, record.outcome)
-            if not why:
-                records.append(record)
+            try:
+                record = _record(row, path)
+            except (ValueError, TypeError, RecursionError, pa.ArrowException) as error:
+                why = f"not readable ({type(error).__name__}: {error})"
+            else:
+                why = unusable(record.config, record.outcome)
+                records += [] if why else [record]
         if why:
             damaged.append(f"{path.name}: run {str(row['run_id'])[:12]}: {why}")
     return records, damaged

@@ -40,16 +40,18 @@ class Alike:
         """Whether no further run should be started. A run in flight that comes to a result takes it back."""
         return not self.keep_going and len(self.row) >= MOST
 
-    def count(self, answer: Answer) -> None:
-        """Take in how a run ended."""
+    def count(self, answer: Answer) -> bool:
+        """Take in how a run ended; True where no further run should be started because of it."""
+        before = self.stop
         if answer.status in ("stopped", "held"):
-            return
+            return False
         if answer.status not in FAILURES:
             self.row = []
         elif self.row and _error(answer) == _error(self.row[-1]):
             self.row.append(answer)
         else:
             self.row = [answer]
+        return self.stop and not before
 
     def described(self, ledger: Ledger) -> FailedAlike:
         """The error, read from the log of the last run that failed with it."""

@@ -14,7 +14,7 @@ from knockout.design import write_design
 from knockout.ledger import Ledger, read_ledger
 from knockout.record import read_record, write_record
 from knockout.study import Run, Study
-from knockout.sweep.alike import Alike, FailedAlike
+from knockout.sweep.alike import MOST, Alike, FailedAlike
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
@@ -272,8 +272,9 @@ class _Sweep:
         self.allocation.tell(asked, answer)
         self.seconds += answer.seconds
         self.trained += answer.status != "stopped"
-        self.alike.count(answer)
         self.display.ended(answer)
+        if self.alike.count(answer) and self.left:
+            self.display.say(f"{MOST} runs in a row failed with the same error: no other run is begun")
         self._count(answer)
 
     def _count(self, answer: Answer) -> None:
