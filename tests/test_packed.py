@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,18 @@ def test_a_changed_row_is_told_and_the_others_stand(build_study: BuildStudy, tmp
         records, damaged = unpack(path)
         assert len(records) == len(rows) - 1
         assert damaged == [f"records.parquet: run {victim['run_id'][:12]}: changed since it was packed"]
+
+
+def test_a_row_that_no_reader_can_use_is_named_and_the_others_stand(
+    build_study: BuildStudy,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    first, *others = read_ledger(build_study({"baseline": [300, 301], "heads_1": [290, 288]})).records.values()
+    odd = replace(first, outcome={**first.outcome, "metrics": {"test": {"accuracy": 0.83}}})
+    pack([odd, *others], tmp_path / "records.parquet")
+    records, (line,) = unpack(tmp_path / "records.parquet")
+    assert {r.run_id for r in records} == {r.run_id for r in others}
+    assert f"run {first.run_id[:12]}: its test split has no two integers with 0 <= correct <= count" in line
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not Parquet at all"])

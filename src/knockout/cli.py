@@ -17,6 +17,7 @@ from knockout.console import (
     fields_text,
     out,
     print_cost,
+    print_damaged,
     print_dead,
     print_design,
     print_facts,
@@ -170,6 +171,7 @@ def check(
     if have:
         known = f"{have} of {len(state.runs)} runs have a result, {len(state.wanted)} would be trained"
         out.print(f"{escape(str(state.root))}: {known}", soft_wrap=True)
+    print_damaged(state.ledger.damaged)
     out.print()
     out.print("[bold]What it can show[/bold]")
     k, n = len(read.variants), len(read.seeds)
@@ -198,6 +200,9 @@ def run(
         bool, typer.Option("--dry-run", help="List the runs that would be trained. Writes nothing.")
     ] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Also retry runs that have failed three times.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Go on where runs fail with the same error, one after the other.")
+    ] = False,
     allow_mixed: Annotated[
         bool, typer.Option("--allow-mixed", help="Continue although records come from another device or torch version.")
     ] = False,
@@ -220,6 +225,7 @@ def run(
         for _, damage in damaged_files(results / read.name):
             out.print(f"damaged: {escape(damage)}", soft_wrap=True)
         state = survey(read, results / read.name, only=only or (), retry=retry)
+        print_damaged(state.ledger.damaged)
         for name in read.arms:
             seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
             if seeds:
@@ -240,6 +246,7 @@ def run(
             take_over=take_over,
             allow_mixed=allow_mixed,
             retry=retry,
+            keep_going=keep_going,
             only=only or (),
         )
     except OSError as error:  # such as a full disk: every record that was written is complete
@@ -256,6 +263,15 @@ def run(
         names = ", ".join(f"{r.variant} seed {r.seed}" for r in ended.exhausted[:5])
         more = f" and {len(ended.exhausted) - 5} more" if len(ended.exhausted) > 5 else ""
         out.print(f"given up after three tries: {names}{more}; {again} --retry retries them", soft_wrap=True)
+    if ended.alike is not None:
+        out.print(f"\n{escape(ended.alike.error)}", soft_wrap=True)
+        log = f" (log: {ended.alike.log})" if ended.alike.log else ""
+        out.print(
+            f"stopped: {ended.alike.count} runs, one after the other, failed with this error{log}; fix it and continue"
+            f" with: {again}; --keep-going tries the others all the same",
+            soft_wrap=True,
+        )
+        raise typer.Exit(MISSING)
     if ended.budget_spent:
         out.print(f"the budget is spent; raise budget.hours and continue with: {again}", soft_wrap=True)
         raise typer.Exit(BUDGET_SPENT)
@@ -276,6 +292,7 @@ def report(folder: StudyFolder) -> None:
     for line in written.answer:
         out.print(escape(line))
     out.print()
+    print_damaged(written.results.damaged)
     out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
 
 
@@ -383,6 +400,7 @@ def status(folder: StudyFolder) -> None:
     from knockout.ledger import damaged_files, read_ledger
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
+    from knockout.sweep.progress import Reasons
 
     design = read_design(folder)
     if design is None:
@@ -414,15 +432,16 @@ def status(folder: StudyFolder) -> None:
         seeds = ", ".join(str(run.seed) for run in ledger.missing(list(runs.values())) if run.variant == name)
         if seeds:
             out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
-    for line in ledger.damaged:
-        out.print(f"damaged, counted as missing: {escape(line)}", soft_wrap=True)
+    print_damaged(ledger.damaged)
     for _, line in damaged_files(folder):
         out.print(f"damaged: {escape(line)}", soft_wrap=True)
+    reasons = Reasons()
     for run_id, attempts in ledger.attempts.items():
         if run_id in runs and run_id not in ledger.records:
             last = attempts[-1].outcome
             name = f"{runs[run_id].variant} seed {runs[run_id].seed}"
-            out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {last['reason']}"), soft_wrap=True)
+            why = reasons.shown(last["reason"])
+            out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {why}"), soft_wrap=True)
     raise typer.Exit(MISSING if counts.missing else FINISHED)
 
 

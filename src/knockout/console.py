@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from knockout.analysis.inference.comparison import Comparison
     from knockout.data.describe import Facts
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from knockout.job import DataRef
     from knockout.study import Study
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 120)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 SHOWN_CLASSES = 20
 
@@ -76,6 +76,15 @@ def print_dead(root: Path, finished: int) -> None:
         out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
 
 
+def print_damaged(lines: "Iterable[str]") -> None:
+    """Print which records cannot be read. They count as missing, and nothing of them is lost."""
+    for line in lines:
+        out.print(
+            f"damaged, counted as missing: {safe(line)}; `knockout run` sets it aside and trains it again",
+            soft_wrap=True,
+        )
+
+
 def design_notes(study: "Study") -> list[str]:
     """Sentences about crossings, A/A arms and claims of equality of a study."""
     notes = []
@@ -105,6 +114,7 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     from knockout.sweep.estimate import estimate
     from knockout.sweep.machine import machine_of
     from knockout.sweep.progress import describe
+    from knockout.trainers import DEFAULT_TRAINER
 
     machine = machine_of(study)
     devices, workers = machine.devices, machine.workers
@@ -114,24 +124,31 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     most = "at most " if study.anytime else ""
     time = describe(cost.start_seconds + cost.seconds / workers)
     evaluation = "" if cost.evaluation_counted else ", without evaluation"
-    ours = study.trainer.path == "knockout.train:train" and devices == ("cpu",)
+    measured = "on one whole run" if cost.whole else f"over a few steps of every variant{evaluation}"
+    ours = study.trainer.path == DEFAULT_TRAINER and devices == ("cpu",)
     later = " (later up to 0.8 GB more per worker, for kernels of every batch size)" if ours else ""
     out.print(
         f"- about {time} for {most}{runs} runs with {workers} workers on {devices[0]} "
-        f"(measured over a few steps of every variant{evaluation}), {cost.peak_bytes * workers / 1e9:.1f} GB of memory "
+        f"(measured {measured}), {cost.peak_bytes * workers / 1e9:.1f} GB of memory "
         f"at first{later}, {cost.disk_bytes / 1e6:.1f} MB of disk"
     )
     slowest = max(cost.paces, key=lambda name: cost.paces[name].seconds_per_step)
     pace = cost.paces[slowest]
-    out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
+    if pace.seconds_per_step:
+        out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
+    for note in dict.fromkeys(p.note for p in cost.paces.values() if p.note):
+        out.print(f"- {escape(study.trainer.path)}: {note}", soft_wrap=True)
+    if "test accuracy" in {p.objective for p in cost.paces.values()}:
+        out.print("- it reports no validation split: what is shown of a run is its test accuracy")
     for name, pace in cost.paces.items():
         if pace.trouble:
-            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}")
+            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}", soft_wrap=True)
 
 
 def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     """Print the variants, the seeds and the data of a study."""
     from knockout.analysis.stats.chance import chance_level
+    from knockout.trainers import DEFAULT_TRAINER
     from knockout.variants import BASELINE, changes
 
     n, k = len(study.seeds), len(study.variants)
@@ -145,11 +162,13 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
         level = chance_level(aside["labels"], count=aside["count"], standard_errors=study.plan.dead_standard_errors)
         p, bar = level.majority_share, level.bound
         text = 100 / summary["splits"]["test"]["count"]
+        own = study.trainer.path != DEFAULT_TRAINER
+        other = ", or as much test accuracy if its trainer reports no validation split" if own else ""
         sizes = ", ".join(f"{split} {value['count']}" for split, value in summary["splits"].items())
         classes = len(summary["classes"])
         out.print(f"data: {escape(summary['source'])} ({sizes}), {classes} classes, {summary['tokens']} tokens")
         out.print(
-            f"a run counts as alive above {100 * bar:.1f} % validation accuracy (always guessing gives"
+            f"a run counts as alive above {100 * bar:.1f} % validation accuracy{other} (always guessing gives"
             f" {100 * p:.1f} %); one test example is {text:.2g} points"
         )
         if bar - p > SMALL_SPLIT:

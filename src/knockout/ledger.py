@@ -13,7 +13,7 @@ there whole, or not there. Its manifest holds the sha256 of every file, and a re
 Runs are found by the id inside their record, never by the name of a folder.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -127,6 +127,15 @@ def set_aside_files(root: Path) -> list[str]:
         with starts.open("ab") as file:
             file.write(b"\n")
     return [line for _, line in found]
+
+
+def results_in(root: Path) -> Iterator[Record]:
+    """The verified results that have a folder of their own, one after the other, by the folders' names."""
+    parent = root / "runs"
+    for folder in sorted(parent.glob("[!.]*")) if parent.is_dir() else []:
+        record, _ = verified(folder, "runs")
+        if record is not None:
+            yield record
 
 
 def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:

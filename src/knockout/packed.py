@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from knockout.files import replace_file
 from knockout.job import RECORDED
-from knockout.record import Record, TableName
+from knockout.record import Record, TableName, unusable
 
 CURVE_POINTS = 200
 MAX_BYTES = 2_000_000_000
@@ -93,10 +93,17 @@ def unpack(path: Path) -> tuple[list[Record], list[str]]:
         return [], [f"{path.name}: not readable ({type(error).__name__}: {str(error).splitlines()[0]})"]
     records, damaged = [], []
     for row in rows:
+        why = "changed since it was packed"
         if _digest(row) == row["sha256"]:
-            records.append(_record(row, path))
-        else:
-            damaged.append(f"{path.name}: run {str(row['run_id'])[:12]}: changed since it was packed")
+            try:
+                record = _record(row, path)
+            except (ValueError, TypeError, RecursionError, pa.ArrowException) as error:
+                why = f"not readable ({type(error).__name__}: {error})"
+            else:
+                why = unusable(record.config, record.outcome)
+                records += [] if why else [record]
+        if why:
+            damaged.append(f"{path.name}: run {str(row['run_id'])[:12]}: {why}")
     return records, damaged
 
 

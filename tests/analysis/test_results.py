@@ -93,9 +93,6 @@ def _tamper(root: Path, variant: str, answer: Outcome, *, remove: bool = True) -
     ("change", "said"),
     [
         ({"metrics": {"test": {"correct": 299, "count": TEST}}}, "its predictions say 300 of 400"),
-        ({"metrics": {"test": {"correct": TEST + 1, "count": TEST}}}, "0 <= correct <= count"),
-        ({"metrics": {"test": {"correct": 0.75, "count": TEST}}}, "two integers"),
-        ({"metrics": {"validation": {"correct": 1, "count": 2}}}, "no metrics of the test split"),
         ({"metrics": {"test": {"correct": 3, "count": 4}}, "predictions": None}, "different sizes of test set"),
     ],
 )
@@ -109,6 +106,33 @@ def test_records_that_contradict_themselves_are_refused(
     with pytest.raises(ResultsError, match=said) as caught:
         load(root)
     assert "heads_1-s0" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metrics": {"test": {"accuracy": 0.83}}}, "its test split has no two integers with 0 <= correct <= count"),
+        ({"metrics": {"test": {"correct": TEST + 1, "count": TEST}}}, "0 <= correct <= count"),
+        ({"metrics": {"test": {"correct": 0.75, "count": TEST}}}, "no two integers"),
+        ({"metrics": {"validation": {"correct": 1, "count": 2}}}, "no metrics of the test split"),
+        ({"metrics": {"test": [1, 2]}}, "its metrics of the test split are no table"),
+        ({"metrics": {"test": {"correct": 3, "count": 4, "f1": "high"}}}, "a metric of its test split is no number"),
+        ({"metrics": []}, "are not all tables"),
+        ({"costs": {"train_seconds": "long"}}, "a cost is no number"),
+    ],
+)
+def test_a_record_that_no_reader_can_use_counts_as_missing(
+    build_study: BuildStudy, change: dict[str, object], said: str
+) -> None:
+    root = build_study({"baseline": [300, 301], "heads_1": [300, 302]})
+    study = read_study(root.parent / "synthetic.toml")
+    run = write_design(root, study, data_id=DATA_ID, data_summary=data_summary())[0]
+    _tamper(root, "heads_1", dataclasses.replace(outcome(run, 300), **change))  # type: ignore[arg-type]
+    results = load(root)
+    (line,) = results.damaged
+    assert line.startswith("runs/heads_1-s0-")
+    assert said in line
+    assert (results.runs["status"] == "missing").sum() == 1
 
 
 def test_other_labels_are_another_test_set(build_study: BuildStudy) -> None:

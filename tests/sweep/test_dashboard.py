@@ -206,6 +206,7 @@ class TestMirror:
         assert trial.intermediate_values == {1: 0.5, 2: 0.7}
         metrics = {k: v for k, v in trial.user_attrs.items() if k not in ("run_id", "status")}
         assert metrics == {
+            "objective": "validation accuracy",
             "validation_accuracy": 0.7, "validation_loss": 0.5, "test_accuracy": 0.75, "test_loss": 0.5,
             "train_seconds": 12.3,
         }  # fmt: skip
@@ -442,6 +443,20 @@ class TestSnapshots:
         assert [named(t, "variant") for t in told["best_trials"]] == ["up"]
         assert (told["directions"], told["objective_names"]) == (["maximize"], ["validation accuracy"])
 
+    @pytest.mark.parametrize(
+        ("without", "named"),
+        [(("baseline", "up"), "test accuracy"), (("up",), "accuracy"), ((), "validation accuracy")],
+    )
+    def test_the_metric_is_that_of_the_split_that_the_runs_have(
+        self, folder: Folder, without: tuple[str, ...], named: str
+    ) -> None:
+        for variant in ("baseline", "up"):
+            outcome = finished(folder.runs[variant, 0], correct=150)
+            if variant in without:
+                del outcome.metrics["validation"]
+            folder.put(variant, 0, outcome)
+        assert detail(folder.watch())["objective_names"] == [named]
+
     def test_every_request_of_many_threads_is_answered_whole_while_snapshots_change(self, folder: Folder) -> None:
         app = folder.watch()
         stop = threading.Event()
@@ -491,7 +506,7 @@ class TestSnapshots:
         folder.later()
         assert detail(app)["note"]["body"] == before["note"]["body"]
 
-    def test_a_record_of_another_make_is_said_too(self, folder: Folder) -> None:
+    def test_a_record_of_another_make_is_named(self, folder: Folder) -> None:
         app = folder.watch()
         record = folder.finish("baseline", 0)
         replace_json(record / "outcome.json", {"status": "finished"})
@@ -499,7 +514,13 @@ class TestSnapshots:
         names["outcome.json"] = hashlib.sha256((record / "outcome.json").read_bytes()).hexdigest()
         replace_json(record / "manifest.json", names)
         folder.later()
-        assert "not up to date" in detail(app)["note"]["body"]
+        named = attributes(detail(app))["damaged records"]
+        assert named.startswith("runs/baseline-s0-")
+        assert "its reason is no text" in named
+        assert app.note.writer is not None
+        app.note.writer.join()
+        folder.later()
+        assert "Damaged records" in detail(app)["note"]["body"]
 
     def test_looking_changes_nothing_in_the_folder(self, every_status: Folder) -> None:
         def contents() -> dict[str, bytes]:

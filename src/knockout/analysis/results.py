@@ -116,6 +116,8 @@ class Results:
         return list(takewhile(lambda seed: seed not in wanting, self.seeds))
 
 
+MOVE = "move the wrong one out of runs/, and run the study again"
+
 COLUMNS = {"accuracy": "test_correct", "macro_f1": "test_macro_f1", "log_loss": "test_loss"}
 """The column of `Results.runs` that a metric is read from."""
 
@@ -363,13 +365,13 @@ def _check_test_sets(
     for run_id, record in finished:
         metrics = record.outcome["metrics"]
         if "test" not in metrics:
-            raise ResultsError(f"{record.path}: finished, and has no metrics of the test split")
+            raise ResultsError(f"{record.path}: finished, and has no metrics of the test split; {MOVE}")
         for split, values in metrics.items():
             correct, count = values.get("correct"), values.get("count")
             whole = all(isinstance(x, int) and not isinstance(x, bool) for x in (correct, count))
             if not whole or not 0 <= correct <= count or count == 0:
                 got = f"{split}: correct = {correct}, count = {count}"
-                raise ResultsError(f"{record.path}: {got}; two integers with 0 <= correct <= count are needed")
+                raise ResultsError(f"{record.path}: {got}; two integers with 0 <= correct <= count are needed; {MOVE}")
         test, seen = metrics["test"], predictions[run_id]
         counts.setdefault(test["count"], record.path)
         if seen is None:
@@ -377,13 +379,13 @@ def _check_test_sets(
         if (seen.correct, seen.count) != (test["correct"], test["count"]):
             raise ResultsError(
                 f"{record.path}: {test['correct']} of {test['count']} correct on the test split, and its predictions"
-                f" say {seen.correct} of {seen.count}"
+                f" say {seen.correct} of {seen.count}; {MOVE}"
             )
         vectors.setdefault(seen.labels_sha256, record.path)
     for what, differing in (("sizes of test set", list(counts.items())), ("test labels", list(vectors.items()))):
         if len(differing) > 1:
             folders = f"{differing[0][1]} and {differing[1][1]}"
-            raise ResultsError(f"runs of one study saw different {what}: {folders}; they cannot be compared")
+            raise ResultsError(f"runs of one study saw different {what}: {folders}; they cannot be compared; {MOVE}")
     planned = design.data.splits.get("test")
     if planned is not None and counts and planned.count not in counts:
         count, folder = next(iter(counts.items()))
@@ -396,7 +398,7 @@ def _scores(record: Record) -> dict[str, Any]:
 
 
 def _result(record: Record, predictions: _Predictions | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"status": record.status, "reason": str(record.outcome.get("reason", ""))}
+    row: dict[str, Any] = {"status": record.status, "reason": _reason(record)}
     if predictions is not None and record.status == "finished":
         row["predictions_sha256"] = predictions.predicted_sha256
     finished = record.status == "finished"
@@ -406,7 +408,13 @@ def _result(record: Record, predictions: _Predictions | None) -> dict[str, Any]:
 def _attempted(attempts: Sequence[Record]) -> dict[str, Any]:
     if not attempts:
         return {"status": "missing", "reason": ""}
-    return {"status": attempts[-1].status, "reason": str(attempts[-1].outcome.get("reason", ""))}
+    return {"status": attempts[-1].status, "reason": _reason(attempts[-1])}
+
+
+def _reason(record: Record) -> str:
+    """Why a run ended as it did, on one line, without the example that a trainer's author is shown."""
+    lines = str(record.outcome.get("reason", "")).splitlines()
+    return " ".join(word for line in lines if not line.startswith("  example: ") for word in line.split())
 
 
 def _folder(root: Path, record: Record | None, attempts: Sequence[Record]) -> str:

@@ -14,6 +14,7 @@ from knockout.design import write_design
 from knockout.ledger import Ledger, read_ledger, set_aside_files
 from knockout.record import read_record, write_record
 from knockout.study import Run, Study
+from knockout.sweep.alike import MOST, Alike, FailedAlike
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
@@ -58,6 +59,8 @@ class Ended:
     """runs that came to no result so often that only `--retry` tries them again"""
     budget_spent: bool = False
     signal: int = 0
+    alike: FailedAlike | None = None
+    """where it ended because runs failed with the same error"""
     stop: "Stop | None" = None
     """with `seeds = "anytime"`: what is decided, once a block is complete"""
 
@@ -81,11 +84,13 @@ def run_study(
     take_over: bool = False,
     allow_mixed: bool = False,
     retry: bool = False,
+    keep_going: bool = False,
     only: Sequence[str] = (),
 ) -> Ended:
     """Train what the study is missing, and return when nothing is left to train or something ended it.
 
-    `only`: variants (the baseline is one) to train and to count; all where it is empty.
+    `only`: variants (the baseline is one) to train and to count; all where it is empty. `keep_going`: go on where runs
+    fail with the same error, one after the other.
     Raises `DataError`, `HeldError` or `RefusedError` for what a user can mend; nothing is then written.
     """
     root = results / study.name
@@ -112,7 +117,7 @@ def run_study(
         for line in state.ledger.damaged:
             display.say(f"set aside, and to be trained again: {line}")
         executor = LocalExecutor(work, workers=machine.workers, threads=study.run.threads)
-        sweep = _Sweep(survey=state, machine=machine, executor=executor, display=display)
+        sweep = _Sweep(survey=state, machine=machine, executor=executor, display=display, keep_going=keep_going)
         ended = sweep.run() if state.todo else 0
         after = read_ledger(root)
         chosen = state.chosen
@@ -126,6 +131,7 @@ def run_study(
             exhausted=tuple(run for run in after.missing(chosen) if after.exhausted(run)),
             budget_spent=sweep.budget_spent,
             signal=ended,
+            alike=sweep.alike.described(after) if sweep.alike.stop and sweep.left else None,
             stop=state.stop,
         )
 
@@ -153,6 +159,7 @@ class _Sweep:
         machine: Machine,
         executor: Executor[Task, tuple[Answer, ...]],
         display: Display,
+        keep_going: bool,
     ) -> None:
         self.survey, self.machine, self.executor, self.display = survey, machine, executor, display
         self.study, self.root, self.blocks = survey.study, survey.root, survey.blocks
@@ -170,6 +177,12 @@ class _Sweep:
         self.alone = ""  # the id of the suspect that runs, with nothing beside it
         self.deaths: Counter[str] = Counter()
         self.stopping = 0  # the signal that was caught
+        self.alike = Alike(keep_going=keep_going)
+
+    @property
+    def left(self) -> int:
+        """How many runs are still to be handed out."""
+        return len(self.allocation) + len(self.suspects)
 
     def run(self) -> int:
         """Train until nothing is left; return the signal that ended it, or 0."""
@@ -215,7 +228,7 @@ class _Sweep:
     def _fill(self) -> bool:
         """Hand out work while there are free workers; returns whether anything was handed out."""
         started = False
-        while not self.stopping and not self.budget_spent:
+        while not self.stopping and not self.budget_spent and not self.alike.stop:
             hours = self.study.budget.hours
             if hours and self.seconds / self.machine.workers / 3600 >= hours:
                 self.budget_spent = bool(self.suspects) or self._waiting()
@@ -264,6 +277,8 @@ class _Sweep:
         self.seconds += answer.seconds
         self.trained += answer.status != "stopped"
         self.display.ended(answer)
+        if self.alike.count(answer) and self.left:
+            self.display.say(f"{MOST} runs in a row failed with the same error: no other run is begun")
         self._count(answer)
 
     def _count(self, answer: Answer) -> None:
@@ -322,7 +337,7 @@ class _Sweep:
     def _task(self, run: Run) -> Task:
         used = Counter(task.device for task in self.executor.in_flight)
         return Task(
-            root=self.root,
+            root=self.root.resolve(),  # a trainer may change the folder that a worker is in
             runs=(run,),
             configs={run.id: self.survey.config(run)},
             trainer=self.study.trainer.path,
@@ -333,6 +348,7 @@ class _Sweep:
             threads=self.study.run.threads,
             workers=self.machine.workers,
             timeout_seconds=self.study.run.timeout_minutes * 60,
+            test_examples=self.survey.data.test_examples,
         )
 
 

@@ -138,9 +138,10 @@ def _trial(
     params = {"variant": as_text(run.variant), "seed": run.seed}
     if record is not None:
         answer = answer_of_record(run, record, curve=tuple(epochs(record).items()))
-        value = None if answer.value is None else round(answer.value, DIGITS)
+        seen = answer.objective
+        rounded = None if seen is None else replace(seen, value=round(seen.value, DIGITS))
         return trial_of(
-            replace(answer, value=value, reason=as_text(answer.reason)),
+            replace(answer, objective=rounded, reason=as_text(answer.reason)),
             number=number,
             params=params,
             distributions=space,

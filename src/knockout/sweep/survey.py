@@ -30,6 +30,12 @@ class StudyData:
         """The part of every run's id that stands for the data."""
         return self.ref.id if self.ref else ""
 
+    @property
+    def test_examples(self) -> int | None:
+        """How many examples the test split has; `None` without data."""
+        count: int | None = self.summary.get("splits", {}).get("test", {}).get("count")
+        return count
+
 
 def prepare_data(study: Study) -> StudyData:
     """The data that a study names, prepared now or before. Raises `DataError`."""

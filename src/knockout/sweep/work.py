@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import importlib.metadata
 import io
+import math
 import os
 import platform
 import socket
@@ -20,6 +21,8 @@ from knockout.job import Curve, DataRef, Job, Outcome, Status, Stopped, TimedOut
 from knockout.record import read_record, write_record
 from knockout.study import Run
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
+from knockout.sweep.examples import expected_examples, why_others
+from knockout.sweep.outcomes import AnswerError, crashed, outcomes_of, plain_number, shown
 from knockout.sweep.owner import Coordinator, Progress, Supervision, append_line, hold_run, now, write_progress
 
 PROGRESS_SECONDS = 0.5
@@ -42,6 +45,8 @@ class Task:
     threads: int
     workers: int  # that share the machine
     timeout_seconds: float  # of one run; 0 for none
+    test_examples: int | None = None
+    """in the test split of the study's data; `None` for a study without data"""
 
 
 def work(task: Task, coordinator: Coordinator) -> tuple[Answer, ...]:
@@ -86,8 +91,9 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
             raise TimedOut(f"stopped after {elapsed:.0f} s at step {step} of {steps}")
         if elapsed - written >= PROGRESS_SECONDS:
             written = elapsed
+            at = progress_of(step, steps, loss)
             for run in runs:
-                write_progress(task.root, run.id, Progress(step=step, steps=steps, loss=loss))
+                write_progress(task.root, run.id, at)
 
     job = Job(
         variant=runs[0].variant,
@@ -109,29 +115,43 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
     try:
         # What a trainer prints belongs into its log, not between the lines of the display.
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-            outcomes = list(getattr(importlib.import_module(module), function)(job))
-        if len(outcomes) != len(runs):
-            raise ValueError(f"the trainer returned {len(outcomes)} outcomes for {len(runs)} runs")
+            answer = getattr(importlib.import_module(module), function)(job)
+            outcomes = outcomes_of(answer, job.run_ids)
     except Stopped:
         return [Answer(run=run, status="stopped") for run in runs]
     except BaseException as error:  # sys.exit and KeyboardInterrupt inside a trainer are crashes of it too
         if len(runs) > 1:  # whose fault it was shows when each runs alone
             return [answer for run in runs for answer in _train(task, [run], coordinator)]
-        log.write(traceback.format_exc())
-        outcomes = [failure(runs[0], _status_of(error), _last_line(error))]
+        if isinstance(error, AnswerError):  # whose text says all; it is no fault of a line of code
+            outcomes = [crashed(runs[0].id, str(error))]
+        else:
+            log.write(traceback.format_exc())
+            outcomes = [failure(runs[0], _status_of(error), _last_line(error))]
     answers = []
     for run, outcome in zip(runs, outcomes, strict=True):
-        job.log(outcome.status + (f": {outcome.reason}" if outcome.reason else ""))
-        write_record(
-            task.root,
-            config=task.configs[run.id],
-            outcome=outcome,
-            environment=environment(task),
-            ended=now(),
-            log=log.getvalue(),
-        )
-        answers.append(answer_of_outcome(run, outcome))
+        with expected_examples(task.root, task.configs[run.id], count=task.test_examples) as examples:
+            others = why_others(outcome, examples)
+            ended = crashed(run.id, others) if others else outcome
+            job.log(ended.status + (f": {ended.reason}" if ended.reason else ""))
+            write_record(
+                task.root,
+                config=task.configs[run.id],
+                outcome=ended,
+                environment=environment(task),
+                ended=now(),
+                log=log.getvalue(),
+            )
+        answers.append(answer_of_outcome(run, ended))
     return answers
+
+
+def progress_of(step: object, steps: object, loss: object) -> Progress:
+    """What a trainer says with `job.progress`, in plain numbers. Raises `TypeError` where it is no numbers."""
+    at, of, now_loss = (plain_number(value) for value in (step, steps, loss))
+    if at is None or of is None or now_loss is None or not (math.isfinite(at) and math.isfinite(of)):
+        got = ", ".join(map(shown, (step, steps, loss)))
+        raise TypeError(f"job.progress({got}): expected job.progress(step, steps, loss), such as (1, 100, 0.69)")
+    return Progress(step=max(0, int(at)), steps=max(1, int(at), int(of)), loss=float(now_loss))
 
 
 def failure(run: Run, status: Status, reason: str) -> Outcome:
@@ -174,7 +194,7 @@ def _version(package: str) -> str:
 def _status_of(error: BaseException) -> Status:
     if isinstance(error, TimedOut):
         return "timed_out"
-    text = str(error)
+    text = "".join(traceback.format_exception_only(error))  # also of an error whose own text cannot be made
     if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
         return "out_of_memory"
     return "crashed"
