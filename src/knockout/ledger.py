@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from knockout.files import clear_temporary
 from knockout.job import RECORDED
 from knockout.packed import unpack
 from knockout.record import Record, set_aside, verified
@@ -82,6 +83,11 @@ def read_ledger(root: Path, *, damaged: Literal["set_aside", "report"] = "report
                 attempts.setdefault(record.run_id, []).append(record)
     ordered = {k: tuple(sorted(v, key=lambda r: str(r.outcome["ended"]))) for k, v in attempts.items()}
     return Ledger(root=root, records=records, attempts=ordered, damaged=tuple(lines))
+
+
+def clear_abandoned(root: Path) -> list[Path]:
+    """Remove what processes that died were writing into a study's folder; return what is removed."""
+    return clear_temporary(root / name for name in ("", "runs", "attempts", "figures"))
 
 
 def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from knockout.files import json_text, sync
+from knockout.files import json_text, sync, temporary_beside
 from knockout.job import RECORDED, Outcome
 
 TableName = Literal["curve", "epochs", "predictions"]
@@ -133,7 +133,7 @@ def write_record(
     target = parent / name
     if not recorded:
         target = next(p for n in range(1, 10**6) if not (p := parent / f"{name}-{n}").exists())
-    temporary = parent / f".{name}-{uuid.uuid4().hex[:8]}"
+    temporary = temporary_beside(parent / name)
     try:
         temporary.mkdir()
         facts = {

@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import io
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from knockout.job import DataRef, Job, Stopped
 from knockout.study import Study
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
 from knockout.sweep.owner import Coordinator
+from knockout.sweep.work import Log
 
 WARM_STEPS = 2
 MOST_STEPS = 25
@@ -158,7 +158,7 @@ def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
     )  # fmt: skip
     module, function = sample.trainer.split(":")
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stdout(Log()), contextlib.redirect_stderr(Log()):
             getattr(importlib.import_module(module), function)(job)
     except Stopped:
         pass
