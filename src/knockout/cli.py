@@ -23,7 +23,8 @@ from knockout.console import (
     print_facts,
     print_verdicts,
 )
-from knockout.errors import UserError
+from knockout.errors import UserError, disk_error_text
+from knockout.screen import stdout
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -44,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
+FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, OUTPUT_LOST, INTERRUPTED = 0, 1, 2, 3, 4, 128
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file. `knockout init` writes an example.")]
 StudyFolder = Annotated[
@@ -69,12 +70,25 @@ class Tokens(enum.StrEnum):
 
 
 def main() -> None:
-    """Run the command line. An error of the user is printed on standard error, with exit code 2."""
+    """Run the command line. What the user can mend is printed on standard error, with exit code 2."""
+    stdout.lost = None
+    code: int | str | None
     try:
         app()
-    except (UserError, PermissionError) as error:
+        code = FINISHED
+    except SystemExit as ended:
+        code = ended.code
+    except UserError as error:
         err.print(f"[red]knockout:[/red] {escape(str(error))}", soft_wrap=True)
-        sys.exit(USER_FAULT)
+        code = USER_FAULT
+    except OSError as error:  # a disk that is full, a folder that cannot be written
+        err.print(f"[red]knockout:[/red] {escape(disk_error_text(error))}", soft_wrap=True)
+        code = USER_FAULT
+    if stdout.lost is not None:
+        if not isinstance(stdout.lost, BrokenPipeError):  # a reader that has seen enough, such as `head`
+            err.print(f"[red]knockout:[/red] standard output was lost: {escape(str(stdout.lost))}", soft_wrap=True)
+        code = code or OUTPUT_LOST
+    sys.exit(code)
 
 
 @app.callback()
@@ -250,8 +264,11 @@ def run(
             only=only or (),
         )
     except OSError as error:  # such as a full disk: every record that was written is complete
-        err.print(f"[red]knockout:[/red] {escape(str(error))}; fix this and continue with: {again}", soft_wrap=True)
+        fault = escape(disk_error_text(error))
+        err.print(f"[red]knockout:[/red] {fault}; then continue with: {again}", soft_wrap=True)
         raise typer.Exit(MISSING) from error
+    if stdout.lost is not None:
+        err.print(f"trained without a screen: {ended.root}: {ended.totals}", soft_wrap=True)
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
     print_dead(ended.root, ended.totals.finished)
     if ended.stop is not None:

@@ -1,13 +1,14 @@
 """What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from knockout.screen import stderr, stdout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from knockout.job import DataRef
     from knockout.study import Study
 
-out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 120)
-err = Console(stderr=True, highlight=False, emoji=False)
+out = Console(file=cast("TextIO", stdout), highlight=False, emoji=False, width=None if stdout.isatty() else 120)
+err = Console(file=cast("TextIO", stderr), highlight=False, emoji=False)
 
 SHOWN_CLASSES = 20
 

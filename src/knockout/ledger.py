@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from knockout.copies import KINDS, damaged_copies
 from knockout.design import DesignError, read_design
+from knockout.files import clear_temporary
 from knockout.job import RECORDED
 from knockout.packed import unpack
 from knockout.record import Record, set_aside, verified
@@ -136,6 +137,11 @@ def results_in(root: Path) -> Iterator[Record]:
         record, _ = verified(folder, "runs")
         if record is not None:
             yield record
+
+
+def clear_abandoned(root: Path) -> list[Path]:
+    """Remove what processes that died were writing into a study's folder; return what is removed."""
+    return clear_temporary(root / name for name in ("", "runs", "attempts", "figures"))
 
 
 def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:

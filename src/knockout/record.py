@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from knockout.files import json_text, sync
+from knockout.files import json_text, sync, temporary_beside
 from knockout.job import RECORDED, Outcome, Status
 
 TableName = Literal["curve", "epochs", "predictions"]
@@ -134,7 +134,7 @@ def write_record(
     target = parent / name
     if not recorded:
         target = next(p for n in range(1, 10**6) if not (p := parent / f"{name}-{n}").exists())
-    temporary = parent / f".{name}-{uuid.uuid4().hex[:8]}"
+    temporary = temporary_beside(parent / name)
     try:
         temporary.mkdir()
         facts = {

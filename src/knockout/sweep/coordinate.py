@@ -11,7 +11,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from knockout.design import write_design
-from knockout.ledger import Ledger, read_ledger, set_aside_files
+from knockout.job import Status
+from knockout.ledger import Ledger, clear_abandoned, read_ledger, set_aside_files
 from knockout.record import read_record, write_record
 from knockout.study import Run, Study
 from knockout.sweep.alike import MOST, Alike, FailedAlike
@@ -19,14 +20,18 @@ from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
 from knockout.sweep.machine import Machine, RefusedError, devices_of, machine_of
-from knockout.sweep.owner import Progress, clear_locks, hold, now, read_progress, run_held
+from knockout.sweep.owner import Progress, clear_locks, hold, now, read_hang, read_progress, run_held
 from knockout.sweep.survey import Survey, check_only, prepare_data, survey
-from knockout.sweep.work import Task, environment, failure, torch_version, work
+from knockout.sweep.work import Task, environment, failure, hang_reason, torch_version, work
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
 
 POLL_SECONDS = 0.25
+HANGUP = getattr(signal, "SIGHUP", None)
+"""The signal of a terminal that was closed or a connection that was lost; Windows has none."""
+SAME_REQUEST_SECONDS = 0.5
+"""A scheduler may send its signal to the coordinator and again to all: signals so close together are one request."""
 BLAME = 2
 """How often a run must die alone before it is recorded as killed."""
 
@@ -105,6 +110,7 @@ def run_study(
     with hold(root, take_over=take_over):
         files = set_aside_files(root)
         (root / "runs").mkdir(exist_ok=True)
+        clear_abandoned(root)
         state = survey(study, root, data=data, only=only, retry=retry, damaged="set_aside")
         # Nothing is asked of a machine that has nothing to train: torch takes seconds.
         machine = machine_of(study, workers=workers) if state.todo else Machine(devices=("cpu",), workers=1)
@@ -173,10 +179,11 @@ class _Sweep:
         mine = [run for run in survey.todo if run.id not in self.adopted]
         self.allocation = Allocation(self.root, self.study.name, runs=survey.runs, ledger=survey.ledger, todo=mine)
         self.asked: dict[str, Asked] = {}  # run id -> its cell, of the runs in flight
-        self.suspects: list[Asked] = []  # were in flight when a worker died; run alone, to see whose fault it was
+        self.suspects: list[Asked] = []  # died beside others; run alone, to see whether it was their fault
         self.alone = ""  # the id of the suspect that runs, with nothing beside it
         self.deaths: Counter[str] = Counter()
         self.stopping = 0  # the signal that was caught
+        self.stopped_at = 0.0
         self.alike = Alike(keep_going=keep_going)
 
     @property
@@ -206,6 +213,7 @@ class _Sweep:
         finally:
             self.executor.close()
             clear_locks(self.root)
+            clear_abandoned(self.root)
             self.display.stop()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -217,13 +225,19 @@ class _Sweep:
 
         def stop(number: int, _frame: FrameType | None) -> None:
             if self.stopping:
-                raise KeyboardInterrupt
-            self.stopping = number
+                again = time.monotonic() - self.stopped_at > SAME_REQUEST_SECONDS
+                if number != HANGUP and again:  # a terminal that goes away says so more than once
+                    raise KeyboardInterrupt
+                return
+            self.stopping, self.stopped_at = number, time.monotonic()
             self.display.say(
                 f"stopping: {len(self.asked)} runs in flight are finished first; a second signal drops them"
             )
 
-        return {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
+        caught = [signal.SIGINT, signal.SIGTERM]
+        if HANGUP and signal.getsignal(HANGUP) != signal.SIG_IGN:  # as under nohup
+            caught.append(HANGUP)
+        return {number: signal.signal(number, stop) for number in caught}
 
     def _fill(self) -> bool:
         """Hand out work while there are free workers; returns whether anything was handed out."""
@@ -242,9 +256,7 @@ class _Sweep:
                 asked = self.allocation.ask()
             else:
                 break
-            if not self.executor.submit(self._task(asked.run)):
-                self.suspects.append(asked)  # asked, and not begun
-                break
+            self.executor.submit(self._task(asked.run))
             self.asked[asked.run.id] = asked
             started = True
         return started
@@ -287,31 +299,40 @@ class _Sweep:
             self.display.say(line)
 
     def _worker_died(self, broken: Broken[Task]) -> None:
-        lost = [(task, run) for task in broken.tasks for run in task.runs]
-        alone = len(lost) == 1
-        then = "" if alone else "; run again one at a time"
-        self.display.say(f"a worker died ({broken.reason}) while these ran: {_names(run for _, run in lost)}{then}")
-        for task, run in lost:
-            asked = self.asked.pop(run.id)
-            self._wait_for_lock(run)
-            record = read_record(self.root, task.configs[run.id])
-            if record is not None:  # it had written its record before it died
-                self._run_ended(asked, answer_of_record(run, record))
-                continue
-            self.deaths[run.id] += alone
-            if self.deaths[run.id] < BLAME:
-                self.suspects.append(asked)
-                continue
-            outcome = failure(run, "killed", f"its worker died {BLAME} times while it ran alone: {broken.reason}")
-            write_record(
-                self.root,
-                config=task.configs[run.id],
-                outcome=outcome,
-                environment=environment(task),
-                ended=now(),
-                log=f"{outcome.reason}\n",
-            )
-            self._run_ended(asked, answer_of_outcome(run, outcome))
+        task = broken.task
+        (asked,) = (self.asked.pop(run.id) for run in task.runs)
+        run = asked.run
+        hang = read_hang(self.root, run.id)
+        self._wait_for_lock(run)
+        record = read_record(self.root, task.configs[run.id])
+        if record is not None:  # it had written its record before it died
+            self._run_ended(asked, answer_of_record(run, record))
+            return
+        if hang:
+            self._write_failure(asked, task, "timed_out", hang_reason(task), log=hang)
+            return
+        alone = not self.asked
+        then = "" if alone else "; it is run again with nothing beside it"
+        self.display.say(f"a worker died ({broken.reason}) while this ran: {_names([run])}{then}")
+        self.deaths[run.id] += alone
+        if self.deaths[run.id] < BLAME:
+            self.suspects.append(asked)
+            return
+        reason = f"its worker died {BLAME} times while it ran alone: {broken.reason}"
+        self._write_failure(asked, task, "killed", reason, log=f"{reason}\n")
+
+    def _write_failure(self, asked: Asked, task: Task, status: Status, reason: str, *, log: str) -> None:
+        """Write what a worker could not, because it died."""
+        outcome = failure(asked.run, status, reason)
+        write_record(
+            self.root,
+            config=task.configs[asked.run.id],
+            outcome=outcome,
+            environment=environment(task),
+            ended=now(),
+            log=log,
+        )
+        self._run_ended(asked, answer_of_outcome(asked.run, outcome))
 
     def _wait_for_lock(self, run: Run) -> None:
         deadline = time.monotonic() + 10

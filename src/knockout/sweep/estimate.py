@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import io
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from knockout.sweep.answer import objective
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
 from knockout.sweep.outcomes import AnswerError, outcomes_of
 from knockout.sweep.owner import Coordinator
-from knockout.sweep.work import progress_of
+from knockout.sweep.work import Log, progress_of
 
 WARM_STEPS = 2
 MOST_STEPS = 25
@@ -186,7 +185,7 @@ def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
     module, function = sample.trainer.split(":")
     outcome: Outcome | None = None
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stdout(Log()), contextlib.redirect_stderr(Log()):
             answer = getattr(importlib.import_module(module), function)(job)
             (outcome,) = outcomes_of(answer, job.run_ids)
     except Stopped:

@@ -163,6 +163,19 @@ def _run_files(root: Path, run_id: str) -> tuple[Path, Path]:
     return root / "running" / f"{run_id}.lock", root / "running" / f"{run_id}.progress"
 
 
+def hang_file(root: Path, run_id: str) -> Path:
+    """Where a worker that is ended because its trainer hangs leaves what each thread was doing."""
+    return root / "running" / f"{run_id}.hang"
+
+
+def read_hang(root: Path, run_id: str) -> str:
+    """What a worker was doing when it was ended because its trainer hung; "" where it was not."""
+    try:
+        return hang_file(root, run_id).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 @contextlib.contextmanager
 def hold_run(root: Path, run_id: str) -> Iterator[bool]:
     """Hold a run while it trains; gives False where another process holds it."""
@@ -174,10 +187,12 @@ def hold_run(root: Path, run_id: str) -> Iterator[bool]:
     except filelock.Timeout:
         yield False
         return
+    hang_file(root, run_id).unlink(missing_ok=True)  # of a worker that was ended while nobody looked
     try:
         yield True
     finally:
         progress.unlink(missing_ok=True)
+        hang_file(root, run_id).unlink(missing_ok=True)
         lock.release()
 
 

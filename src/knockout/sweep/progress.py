@@ -114,7 +114,7 @@ class LiveDisplay:
             console=console, auto_refresh=False,
         )  # fmt: skip
         self.task = self.bar.add_task("runs", total=None, left="")
-        self.live = Live(console=console, refresh_per_second=4)
+        self.live = Live(console=console, auto_refresh=False)  # here, and not in a thread of its own
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.watch.start(total=total, done=done, workers=workers)
@@ -140,7 +140,7 @@ class LiveDisplay:
             name = f"  {run.variant} seed {run.seed}"
             state = "starting" if now is None else f"step {now.step}/{now.steps}  loss {now.loss:.3f}"
             lines.append(Text(f"{name:<40}{state}", style="dim"))
-        self.live.update(Group(self.bar, *lines))
+        self.live.update(Group(self.bar, *lines), refresh=True)
 
     def stop(self) -> None:
         self.running({})

@@ -1,6 +1,7 @@
 """What a worker does with a task: train its runs, each from its lock to its record. The same for every executor."""
 
 import contextlib
+import faulthandler
 import importlib
 import importlib.metadata
 import io
@@ -11,7 +12,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,13 +20,33 @@ from typing import Any
 
 from knockout.job import Curve, DataRef, Job, Outcome, Status, Stopped, TimedOut
 from knockout.record import read_record, write_record
+from knockout.screen import open_closed
 from knockout.study import Run
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.examples import expected_examples, why_others
 from knockout.sweep.outcomes import AnswerError, crashed, outcomes_of, plain_number, shown
-from knockout.sweep.owner import Coordinator, Progress, Supervision, append_line, hold_run, now, write_progress
+from knockout.sweep.owner import (
+    Coordinator,
+    Progress,
+    Supervision,
+    append_line,
+    hang_file,
+    hold_run,
+    now,
+    write_progress,
+)
 
 PROGRESS_SECONDS = 0.5
+
+HANG_SHARE, HANG_SECONDS = 0.1, 2.0
+"""How far over its time limit a run may be before its worker is ended, where the trainer does not call `progress`."""
+
+
+class Log(io.StringIO):
+    """What a trainer prints. It stays open, also for a trainer that closes its standard output."""
+
+    def close(self) -> None:
+        """Do nothing: what was printed is read after the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +98,7 @@ def work(task: Task, coordinator: Coordinator) -> tuple[Answer, ...]:
 
 def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[Answer]:
     """Train these runs in one call of the trainer. Where that fails for several runs, train each alone."""
-    log = io.StringIO()
+    log = Log()
     started = time.monotonic()
     written = -PROGRESS_SECONDS
     supervision = Supervision(task.root, coordinator)
@@ -114,7 +135,7 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
     outcomes: list[Outcome]
     try:
         # What a trainer prints belongs into its log, not between the lines of the display.
-        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+        with ended_if_it_hangs(task, runs), contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             answer = getattr(importlib.import_module(module), function)(job)
             outcomes = outcomes_of(answer, job.run_ids)
     except Stopped:
@@ -127,6 +148,8 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
         else:
             log.write(traceback.format_exc())
             outcomes = [failure(runs[0], _status_of(error), _last_line(error))]
+    finally:
+        open_closed()
     answers = []
     for run, outcome in zip(runs, outcomes, strict=True):
         with expected_examples(task.root, task.configs[run.id], count=task.test_examples) as examples:
@@ -152,6 +175,35 @@ def progress_of(step: object, steps: object, loss: object) -> Progress:
         got = ", ".join(map(shown, (step, steps, loss)))
         raise TypeError(f"job.progress({got}): expected job.progress(step, steps, loss), such as (1, 100, 0.69)")
     return Progress(step=max(0, int(at)), steps=max(1, int(at), int(of)), loss=float(now_loss))
+
+
+def _hard_limit(task: Task, runs: Sequence[Run]) -> float:
+    limit = task.timeout_seconds * len(runs)
+    return limit * (1 + HANG_SHARE) + HANG_SECONDS
+
+
+@contextlib.contextmanager
+def ended_if_it_hangs(task: Task, runs: Sequence[Run]) -> Iterator[None]:
+    """End this process where the trainer outlives its time limit without a call of `progress`.
+
+    A thread of the interpreter's own does it, which needs no lock that a trainer may hold. What every thread was doing
+    is left in `hang_file`, by which the coordinator knows why the worker died.
+    """
+    if not task.timeout_seconds:
+        yield
+        return
+    with hang_file(task.root, runs[0].id).open("w", encoding="utf-8") as file:
+        faulthandler.dump_traceback_later(_hard_limit(task, runs), exit=True, file=file)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def hang_reason(task: Task) -> str:
+    """Why a run of this task timed out whose worker had to be ended."""
+    seconds = _hard_limit(task, task.runs)
+    return f"ended after {seconds:.0f} s: the trainer hung, or ran on without a call of job.progress (see the log)"
 
 
 def failure(run: Run, status: Status, reason: str) -> Outcome:
