@@ -80,7 +80,7 @@ def test_equivalence_is_two_one_sided_welch_tests() -> None:
 
 
 def test_failed_runs_rank_worst_and_a_missing_run_stops_the_test() -> None:
-    failed = ["diverged", "diverged", "diverged", "diverged", 0.86]
+    failed: list[float | str] = [*["diverged"] * 4, 0.86]
     found = compared({"base": BASE, "x": failed}).contrasts[0]
     scores = [0.0, 0.0, 0.0, 0.0, 0.86, *BASE]
     ranks = stats.rankdata(scores)

@@ -158,6 +158,9 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
         paired=columns.paired,
     )
     sheet, variant, seed, named = with_roles(sheet, roles)
+    unread = [name for name in columns.seed if not columns.paired and name in sheet.header]
+    if unread:
+        named.append(f"{quoted_list(unread)} was not read: an unpaired comparison was asked for. Paired is stronger.")
     status, count = (_optional(sheet, name) for name in (columns.status, columns.count))
     names, faults = _names(sheet, "variant", variant)
     seeds, more = _seeds(sheet, seed)
