@@ -355,6 +355,7 @@ def compare(
     written = report_or_suggest(asked)
     if isinstance(written.comparison, UnpairedComparison):
         print_unpaired(written.comparison)
+        out.print()
     else:
         print_verdicts(written.comparison, {}, {})
     judged = written.comparison.metric

@@ -34,7 +34,9 @@ class Asked:
     def command(self) -> str:
         """The command line that asks this, quoted for a POSIX shell. Options that have their default are left out."""
         usual, columns = RunColumns(), self.columns
-        words = ["knockout", "compare", str(self.source), *_option("--baseline", self.baseline)]
+        source = str(self.source)
+        source = f"./{source}" if source.startswith("-") else source
+        words = ["knockout", "compare", source, *_option("--baseline", self.baseline)]
         if columns.names != usual.names:
             words += _options("--variant", columns.names)
         if columns.wide:

@@ -37,7 +37,11 @@ SEED_IN_NAME = tuple(
 )
 """Names of runs: the variant, the word for the seed, the seed."""
 
+DATA = ("dataset", "data", "task", "benchmark", "corpus", "language", "fold", "split")
+"""Columns that are part of a block with the seed, not of the variant."""
+
 MOST_LEVELS = 12
+"""Values of a setting that was varied."""
 
 
 def word_of(column: str) -> str:
@@ -63,7 +67,8 @@ def variant_columns(sheet: Sheet, asked: str, baseline: str) -> list[str]:
     holding = [name for name in usable if baseline and baseline in _levels(sheet, name)]
     if holding:
         return sorted(holding, key=rank)
-    repeated = [name for name in usable if _repeats(sheet, name) or seed_pattern_of(sheet.cells[name])]
+    seeded = bool(seed_columns(sheet, taken=()))  # then a name that is another for each run is no variant
+    repeated = [name for name in usable if _repeats(sheet, name) or (not seeded and seed_pattern_of(sheet.cells[name]))]
     called = [name for name in repeated if word_of(name) in VARIANTS and not has_numbers(sheet, name)]
     return sorted(called, key=rank)
 
@@ -135,16 +140,42 @@ def metric_columns(sheet: Sheet, asked: str, taken: Sequence[str]) -> list[str]:
         split = 0 if "test" in words else 2 if words & {"train", "training"} else 1
         return (0 if name in near else 1, kind, split)
 
-    return sorted((name for name in numeric if name in near or rank(name)[1] < 4), key=rank)
+    known = [name for name in numeric if name in near or rank(name)[1] < 4]
+    return sorted(known or [name for name in numeric if not _repeats(sheet, name)], key=rank)
 
 
-def wide_columns(sheet: Sheet, variant: str, seed: Sequence[str], baseline: str) -> list[str]:
-    """The columns of numbers of a sheet that seems to be wide; none where it does not."""
-    others = [name for name in sheet.cells if name not in (variant, *seed) and has_numbers(sheet, name)]
-    if variant in sheet.cells:
-        runs = [name for name in others if re.fullmatch(r"(?:seed|s|run|rep|fold)?[-_ ]?\d+", name, re.IGNORECASE)]
-        return runs if len(runs) > 1 else []
-    return others if baseline in others and len(others) > 1 else []
+def wide_columns(sheet: Sheet, seed: Sequence[str], baseline: str) -> tuple[str, list[str]]:
+    """The columns of numbers of a sheet that seems to be wide, and the column of variants where each is of a seed.
+
+    Else none, and no name.
+    """
+    others = [name for name in sheet.cells if name and name not in seed and has_numbers(sheet, name)]
+    of_seeds = [name for name in others if re.fullmatch(r"(?:seed|s|run|rep|fold)?[-_ ]?\d+", name, re.IGNORECASE)]
+    names = [name for name in sheet.cells if name and name not in others]
+    once = [name for name in names if len(_levels(sheet, name)) == len(sheet.rows)]
+    if len(of_seeds) > 1 and once:
+        return once[0], of_seeds
+    if any(words_of(name) & (SHARES | HIGHER | LOWER) for name in others) or len(others) < 2:
+        return "", []
+    if baseline in others:
+        return "", others
+    seeded = bool(set(seed) & set(sheet.cells) or seed_columns(sheet, taken=()))
+    called = any(word_of(name) in BASELINES for name in others)
+    others = [name for name in others if word_of(name) not in SEEDS]
+    return "", others if seeded and called and not baseline else []
+
+
+def telling_apart(sheet: Sheet, keys: Sequence[str]) -> list[str]:
+    """Further columns of settings that tell apart the runs which the key columns do not; none where none do."""
+    found = [name for name in configuration_columns(sheet, "") if name not in keys]
+
+    def distinct(names: Sequence[str]) -> int:
+        return len(set(zip(*(sheet.cells[name] for name in names), strict=True)))
+
+    if distinct(keys) == len(sheet.rows) or not found or distinct([*keys, *found]) < len(sheet.rows):
+        return []
+    alone = [name for name in found if distinct([*keys, name]) == len(sheet.rows)]
+    return alone[:1] or found
 
 
 def baseline_like(asked: str, names: Sequence[str], columns: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ Guesses are made from the names of columns and from their cells. They are propos
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -13,13 +13,16 @@ import pandas as pd
 from knockout.analysis.external.asked import Asked
 from knockout.analysis.external.frame import FrameError, short_list
 from knockout.analysis.external.guesses import (
+    DATA,
     baseline_like,
     configuration_columns,
     metric_columns,
     seed_columns,
     seed_pattern_of,
+    telling_apart,
     variant_columns,
     wide_columns,
+    word_of,
 )
 from knockout.analysis.external.report import Written, report_runs
 from knockout.analysis.external.runs import LIKELY, WORDS, read_runs
@@ -58,7 +61,7 @@ class Refused(FaultsError):
         does = "This command would probably do; check each choice first:"
         if rest:
             does = f"After that remains: {rest}\nThe command so far:"
-        lines = [f"{file} cannot be compared as asked: {count_with_noun(len(needs), 'thing')} to say."]
+        lines = [f"{file} cannot be compared as asked: {count_with_noun(len(needs), 'thing')} missing or unclear."]
         self.text = "\n".join([*lines, *(f"  {need}" for need in needs), f"  {columns}", does, "", f"  {self.command}"])
 
     def __str__(self) -> str:
@@ -100,7 +103,7 @@ def _explained(asked: Asked, error: FaultsError | FrameError) -> UserError:
     except FaultsError:
         return error
     needs: list[Need] = []
-    for step in (_wide, _variant, _seed, _metric, _status, _words):
+    for step in (_wide, _variant, _seed, _repeated, _metric, _status, _words):
         for need in step(sheet, needs[-1].asked if needs else asked):
             needs.append(need)
     guessed = needs[-1].asked if needs else asked
@@ -117,9 +120,6 @@ def _explained(asked: Asked, error: FaultsError | FrameError) -> UserError:
     return Refused(error, needs, rest, needs[-1].asked, header)
 
 
-Step = Callable[[Sheet, Asked], Iterator[Need]]
-
-
 def _with_columns(asked: Asked, **changed: object) -> Asked:
     return replace(asked, columns=replace(asked.columns, **changed))  # type: ignore[arg-type]  # any column
 
@@ -128,15 +128,19 @@ def _wide(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     columns = asked.columns
     if columns.wide or columns.configuration or columns.metric in sheet.cells:
         return
-    found = wide_columns(sheet, columns.variant, columns.seed, asked.baseline)
+    variant, found = wide_columns(sheet, columns.seed, asked.baseline)
     if not found:
         return
-    what = "seed" if columns.variant in sheet.cells else "variant"
+    what = "seed" if variant else "variant"
     got = (
         f"the sheet seems to have a column for each {what} ({quoted_list(found, most=5)}), and none of the metric;"
         f" --metric says what its numbers are ({columns.metric}?)"
     )
-    yield Need(option="--wide", got=got, asked=_with_columns(asked, wide=True))
+    asked = _with_columns(asked, wide=True)
+    yield Need(option="--wide", got=got, asked=asked)
+    if variant and variant != columns.variant:
+        got = f'no column "{columns.variant}"; probably "{variant}" ({_values_shown(sheet, variant)})'
+        yield Need(option="--variant", got=got, asked=_with_columns(asked, variant=variant))
 
 
 def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
@@ -167,7 +171,7 @@ def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
 def _seed(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     columns = asked.columns
     missing = [name for name in columns.seeds if name.strip() not in sheet.cells]
-    if not missing or (columns.wide and columns.variant in sheet.cells):
+    if not missing or (columns.wide and columns.variant in sheet.cells):  # the columns are the seeds
         return
     told = f"no column {quoted_list(missing)}"
     found = seed_columns(sheet, taken=[*columns.names, columns.metric])
@@ -189,6 +193,30 @@ def _seed(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         " weaker one: use it if the seeds are lost"
     )
     yield Need(option="--unpaired", got=got, asked=_with_columns(asked, paired=False))
+
+
+def _repeated(sheet: Sheet, asked: Asked) -> Iterator[Need]:
+    """Runs that stand twice, because another column also tells them apart."""
+    columns = asked.columns
+    keys = [name.strip() for name in (*columns.names, *columns.seeds)]
+    if columns.wide or not columns.seeds or any(name not in sheet.cells for name in keys):
+        return
+    found = [name for name in telling_apart(sheet, keys) if name != columns.metric]
+    if not found:
+        return
+    told = f"several runs have the same {quoted_list(keys)}; {quoted_list(found)} tells them apart"
+    if all(word_of(name) in DATA for name in found):
+        yield Need(
+            option="--seed",
+            got=f"{told}, and is probably part of the block that is paired",
+            asked=_with_columns(asked, seed=(*columns.seed, *found)),
+        )
+    else:
+        yield Need(
+            option="--variant",
+            got=f"{told}, and is probably part of the variant",
+            asked=_with_columns(asked, configuration=(*columns.names, *found)),
+        )
 
 
 def _metric(sheet: Sheet, asked: Asked) -> Iterator[Need]:
