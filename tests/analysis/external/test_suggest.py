@@ -19,14 +19,25 @@ from tests.command_line import knockout
 JITTER = (0.004, -0.003, 0.001, 0.002, -0.002, 0.0)
 ARMS = {"base": 0.80, "no x": 0.77, "it's $HOME": 0.83}
 
-Rows = list[list[object]]
+Rows = Sequence[Sequence[object]]
 
 
 def wandb() -> Rows:
     head = ["Name", "State", "Notes", "User", "Created", "Runtime", "Group", "seed", "lr", "val/acc", "val/loss"]
-    state = lambda v, s: "crashed" if (v, s) == ("no x", 3) else "finished"  # noqa: E731
     rows = [
-        [f"sun-{v}-{s}", state(v, s), "-", "ada", "2026", 60 + s, v, s, 0.001, level + JITTER[s], 1 - level]
+        [
+            f"sun-{v}-{s}",
+            "crashed" if (v, s) == ("no x", 3) else "finished",
+            "-",
+            "ada",
+            "2026",
+            60 + s,
+            v,
+            s,
+            0.001,
+            level + JITTER[s],
+            1 - level,
+        ]
         for v, level in ARMS.items()
         for s in range(6)
     ]
@@ -58,8 +69,11 @@ def wide_by_seed() -> Rows:
 
 
 def odd() -> Rows:
-    state = lambda v, s: "preempted" if (v, s) == ("it's $HOME", 1) else "FINISHED"  # noqa: E731
-    rows = [[v, s, 40 * x + JITTER[s] * i, state(v, s)] for i, (v, x) in enumerate(ARMS.items()) for s in range(6)]
+    rows = [
+        [v, s, 40 * x + JITTER[s] * i, "preempted" if (i, s) == (2, 1) else "FINISHED"]
+        for i, (v, x) in enumerate(ARMS.items())
+        for s in range(6)
+    ]
     return [["group", "seed", "goodness", "status"], *rows]
 
 
@@ -121,9 +135,9 @@ def test_two_commands_compare_any_export(name: str, ending: str, tmp_path: Path)
     assert variants == (3 if name == "configured" else 2)
 
 
-def refusal(path: Path, **asked: object) -> Refused:
+def refusal(path: Path, *, baseline: str, columns: RunColumns | None = None) -> Refused:
     with pytest.raises(Refused) as caught:
-        report_or_suggest(Asked(source=path, **asked))  # type: ignore[arg-type]  # any field
+        report_or_suggest(Asked(source=path, baseline=baseline, columns=columns or RunColumns()))
     return caught.value
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -31,8 +30,8 @@ def runs(arms: Mapping[str, Sequence[float | str]]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"value": object})
 
 
-def compared(arms: Mapping[str, Sequence[float | str]], **plan: object) -> UnpairedComparison:
-    judged = replace(Plan(), **plan)  # type: ignore[arg-type]  # any field of a plan
+def compared(arms: Mapping[str, Sequence[float | str]], margin: float = 0.5) -> UnpairedComparison:
+    judged = Plan(margin=margin)
     return compare_unpaired_runs(
         runs(arms), metric=share("accuracy"), baseline="base", variants=[n for n in arms if n != "base"], plan=judged
     )

@@ -25,7 +25,7 @@ from knockout.analysis.external.guesses import (
     word_of,
 )
 from knockout.analysis.external.report import Written, report_runs
-from knockout.analysis.external.runs import LIKELY, WORDS, read_runs
+from knockout.analysis.external.runs import LIKELY, WORDS, RunColumns, read_runs
 from knockout.analysis.external.shapes import from_chart, is_chart, matching
 from knockout.analysis.external.table import Sheet, count_with_noun, quoted_list, read_sheet, similar
 from knockout.analysis.stats.metric import better_by_name, is_share
@@ -120,8 +120,8 @@ def _explained(asked: Asked, error: FaultsError | FrameError) -> UserError:
     return Refused(error, needs, rest, needs[-1].asked, header)
 
 
-def _with_columns(asked: Asked, **changed: object) -> Asked:
-    return replace(asked, columns=replace(asked.columns, **changed))  # type: ignore[arg-type]  # any column
+def _with(asked: Asked, columns: RunColumns) -> Asked:
+    return replace(asked, columns=columns)
 
 
 def _wide(sheet: Sheet, asked: Asked) -> Iterator[Need]:
@@ -136,11 +136,11 @@ def _wide(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         f"the sheet seems to have a column for each {what} ({quoted_list(found, most=5)}), and none of the metric;"
         f" --metric says what its numbers are ({columns.metric}?)"
     )
-    asked = _with_columns(asked, wide=True)
+    asked = _with(asked, replace(asked.columns, wide=True))
     yield Need(option="--wide", got=got, asked=asked)
     if variant and variant != columns.variant:
         got = f'no column "{columns.variant}"; probably "{variant}" ({_values_shown(sheet, variant)})'
-        yield Need(option="--variant", got=got, asked=_with_columns(asked, variant=variant))
+        yield Need(option="--variant", got=got, asked=_with(asked, replace(asked.columns, variant=variant)))
 
 
 def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
@@ -153,7 +153,9 @@ def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         named = [name if name in sheet.cells else next(iter(similar(name, sheet.header)), "") for name in columns.names]
         if all(named):
             got = f"{told}; did you mean {quoted_list(named)}?"
-            yield Need(option="--variant", got=got, asked=_with_columns(asked, configuration=tuple(named)))
+            yield Need(
+                option="--variant", got=got, asked=_with(asked, replace(asked.columns, configuration=tuple(named)))
+            )
         return
     single = variant_columns(sheet, columns.variant, asked.baseline)
     several = configuration_columns(sheet, asked.baseline)
@@ -161,11 +163,12 @@ def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         others = single[1:] + [name for name in several if name not in single]
         more = f"; or {quoted_list(others, most=4)}" if others else ""
         got = f'{told}; probably "{single[0]}" ({_values_shown(sheet, single[0])}){more}'
-        yield Need(option="--variant", got=got, asked=_with_columns(asked, variant=single[0]))
+        yield Need(option="--variant", got=got, asked=_with(asked, replace(asked.columns, variant=single[0])))
     elif several:
         got = f"{told}; probably the combination of {quoted_list(several)}: name those that you varied"
-        chosen = {"variant": several[0]} if len(several) == 1 else {"configuration": tuple(several)}
-        yield Need(option="--variant", got=got, asked=_with_columns(asked, **chosen))
+        one = len(several) == 1
+        chosen = replace(columns, variant=several[0], configuration=() if one else tuple(several))
+        yield Need(option="--variant", got=got, asked=_with(asked, chosen))
 
 
 def _seed(sheet: Sheet, asked: Asked) -> Iterator[Need]:
@@ -178,7 +181,7 @@ def _seed(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     if found:
         more = f"; or {quoted_list(found[1:], most=4)}" if found[1:] else ""
         got = f'{told}; probably "{found[0]}" ({_values_shown(sheet, found[0])}){more}'
-        yield Need(option="--seed", got=got, asked=_with_columns(asked, seed=(found[0],)))
+        yield Need(option="--seed", got=got, asked=_with(asked, replace(asked.columns, seed=(found[0],))))
         return
     if columns.wide:
         return
@@ -186,13 +189,13 @@ def _seed(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     pattern = seed_pattern_of(sheet.cells.get(name, ()))
     if pattern:
         got = f'{told}; the names hold seeds ("{sheet.cells[name][0]}"), which a pattern reads'
-        yield Need(option="--seed-pattern", got=got, asked=_with_columns(asked, seed_pattern=pattern))
+        yield Need(option="--seed-pattern", got=got, asked=_with(asked, replace(asked.columns, seed_pattern=pattern)))
         return
     got = (
         f"{told}, and none looks like one; without seeds only an unpaired comparison is possible (Welch's t test), the"
         " weaker one: use it if the seeds are lost"
     )
-    yield Need(option="--unpaired", got=got, asked=_with_columns(asked, paired=False))
+    yield Need(option="--unpaired", got=got, asked=_with(asked, replace(asked.columns, paired=False)))
 
 
 def _repeated(sheet: Sheet, asked: Asked) -> Iterator[Need]:
@@ -209,13 +212,13 @@ def _repeated(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         yield Need(
             option="--seed",
             got=f"{told}, and is probably part of the block that is paired",
-            asked=_with_columns(asked, seed=(*columns.seed, *found)),
+            asked=_with(asked, replace(asked.columns, seed=(*columns.seed, *found))),
         )
     else:
         yield Need(
             option="--variant",
             got=f"{told}, and is probably part of the variant",
-            asked=_with_columns(asked, configuration=(*columns.names, *found)),
+            asked=_with(asked, replace(asked.columns, configuration=(*columns.names, *found))),
         )
 
 
@@ -228,7 +231,7 @@ def _metric(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         return
     more = f"; other columns of numbers: {quoted_list(found[1:], most=5)}" if found[1:] else ""
     got = f'no column "{columns.metric}"; probably "{found[0]}"{more}'
-    yield Need(option="--metric", got=got, asked=_with_columns(asked, metric=found[0]))
+    yield Need(option="--metric", got=got, asked=_with(asked, replace(asked.columns, metric=found[0])))
 
 
 def _status(sheet: Sheet, asked: Asked) -> Iterator[Need]:
@@ -239,7 +242,7 @@ def _status(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         wrong = [cell for cell in sheet.cells.get(name, ()) if WORDS.get(_normalized(cell), "") != "finished"]
         if wrong:
             got = f'the column "{name}" says "{wrong[0]}", and is not read; --status "" judges all runs by their values'
-            yield Need(option="--status", got=got, asked=_with_columns(asked, status=name))
+            yield Need(option="--status", got=got, asked=_with(asked, replace(asked.columns, status=name)))
             return
 
 
