@@ -183,6 +183,8 @@ def test_an_error_that_needs_no_option_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     with pytest.raises(UserError, match="no such file"):
         report_or_suggest(Asked(source=path, baseline="base"))
+    with pytest.raises(UserError, match="no such file"):
+        report_or_suggest(Asked(source=path))
     write(path, [["variant", "seed", "accuracy"], ["base", 1, 0.8], ["base", 1, 0.81], ["v", 1, 0.7]])
     with pytest.raises(UserError, match="and all ended") as caught:
         report_or_suggest(Asked(source=path, baseline="base"))

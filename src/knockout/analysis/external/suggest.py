@@ -34,6 +34,9 @@ from knockout.strict import FaultsError, printable, shown
 
 COLUMNS_SHOWN = 40
 
+OF_COLUMNS = ("--variant", "--seed", "--seed-pattern", "--unpaired", "--metric", "--status", "--wide")
+"""Options whose refusal shows what columns there are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
@@ -61,8 +64,18 @@ class Refused(FaultsError):
         does = "This command would probably do; check each choice first:"
         if rest:
             does = f"After that remains: {rest}\nThe command so far:"
+        named = any(need.option in OF_COLUMNS for need in needs)
         lines = [f"{file} cannot be compared as asked: {count_with_noun(len(needs), 'thing')} missing or unclear."]
-        self.text = "\n".join([*lines, *(f"  {need}" for need in needs), f"  {columns}", does, "", f"  {self.command}"])
+        self.text = "\n".join(
+            [
+                *lines,
+                *(f"  {need}" for need in needs),
+                *([f"  {columns}"] if named else []),
+                does,
+                "",
+                f"  {self.command}",
+            ]
+        )
 
     def __str__(self) -> str:
         return self.text
@@ -100,8 +113,8 @@ def _explained(asked: Asked, error: FaultsError | FrameError) -> UserError:
         header = sheet.header
         if is_chart(sheet):
             sheet, _ = from_chart(sheet, asked.columns.variant)
-    except FaultsError:
-        return error
+    except FaultsError as unreadable:
+        return unreadable
     needs: list[Need] = []
     for step in (_wide, _variant, _seed, _repeated, _metric, _status, _words):
         for need in step(sheet, needs[-1].asked if needs else asked):
@@ -294,8 +307,8 @@ def _value_needs(frame: pd.DataFrame, asked: Asked) -> Iterator[Need]:
         size = pd.Series(values).abs().median()
         margin = float(f"{size / 100:.1g}") if size and math.isfinite(size) else 0.01
         got = (
-            f'the largest difference of "{metric}" that does not matter is yours to say; {margin:g} is 1 % of the'
-            " median value"
+            f"a margin is needed for {metric}: the largest difference that does not matter is yours to say ({margin:g}"
+            " is 1 % of the median value); or --unit share or percent, where it is one"
         )
         yield Need(option="--margin", got=got, asked=replace(asked, margin=margin))
 
