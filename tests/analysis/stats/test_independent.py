@@ -113,6 +113,8 @@ def test_failed_runs_are_the_worst_ranks() -> None:
 
 def test_the_smallest_p() -> None:
     assert rank_sum_floor(3, 3) == rank_sum_test([1, 2, 3], [4, 5, 6]).p == pytest.approx(0.1)
+    assert rank_sum_floor(1, 1) == 1.0
+    assert rank_sum_floor(5000, 5000) > 0
     assert rank_sum_floor(4, 6) == pytest.approx(rank_sum_test([1, 2, 3, 4], [5, 6, 7, 8, 9, 10]).p)
 
 

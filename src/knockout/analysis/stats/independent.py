@@ -93,7 +93,7 @@ def rank_sum_test(a: Sequence[float], b: Sequence[float]) -> Permuted:
 
 def rank_sum_floor(n: int, m: int) -> float:
     """The smallest two-sided p that a rank-sum test of n against m runs can give, without ties: 2 / C(n + m, n)."""
-    return min(1.0, 2 / math.comb(n + m, n))
+    return min(1.0, max(SMALLEST_P, 2 / math.comb(n + m, n)))
 
 
 def rank_direction(a: Sequence[float], b: Sequence[float]) -> int:
