@@ -21,6 +21,7 @@ from knockout.console import (
     print_dead,
     print_design,
     print_facts,
+    print_unpaired,
     print_verdicts,
 )
 from knockout.errors import UserError, disk_error_text
@@ -316,14 +317,29 @@ def report(folder: StudyFolder) -> None:
 @app.command()
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV, TSV or Parquet file, one row per run.")],
-    baseline: Annotated[str, typer.Option(metavar="NAME", help="The variant that all others are compared with.")],
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="The variant that all others are compared with, or its COLUMN=VALUE pairs."),
+    ] = None,
     metric: Annotated[str, typer.Option(help="The column of the metric.")] = "accuracy",
     margin: Annotated[float | None, typer.Option(help="The largest difference that does not matter.")] = None,
-    variant: Annotated[str, typer.Option(help="The column of the variants' names.")] = "variant",
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(help="The column of the variants' names. Several columns: their combination is the variant."),
+    ] = None,
     seed: Annotated[
         list[str] | None,
         typer.Option(help="The column of seeds. Several columns form a block, such as seed and data set."),
     ] = None,
+    seed_pattern: Annotated[
+        str, typer.Option(help=r"A regular expression for seeds in the variants' names, such as '_seed(\d+)$'.")
+    ] = "",
+    unpaired: Annotated[
+        bool, typer.Option("--unpaired", help="Runs without seeds: Welch's t test, the weaker comparison.")
+    ] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="The file has a column for each variant, or for each seed.")
+    ] = False,
     status: Annotated[
         list[str] | None,
         typer.Option(help="The column of statuses. WORD=STATUS maps a word that Knockout does not know."),
@@ -341,32 +357,47 @@ def compare(
     to: Annotated[Path | None, typer.Option(help="The report's folder, instead of FILE_report.")] = None,
 ) -> None:
     """Judge runs that Knockout did not train: the same verdicts and the same report as for a study."""
-    from knockout.analysis.external.report import report_runs
+    from knockout.analysis.external.asked import Asked
     from knockout.analysis.external.runs import RunColumns
+    from knockout.analysis.external.suggest import report_or_suggest
+    from knockout.analysis.report.unpaired import UnpairedComparison
 
     mapped_words = [s for s in status or [] if "=" in s]
     status_columns = [s for s in status or [] if "=" not in s]
     if len(status_columns) > 1:
         raise UserError(f"--status names one column, got {', '.join(status_columns)}; WORD=STATUS maps a word")
-    columns = RunColumns(
-        variant=variant,
-        seed=tuple(seed or ["seed"]),
-        metric=metric,
-        status=status_columns[0] if status_columns else "status",
-        count=count,
-    )
-    written = report_runs(
-        file,
-        columns,
+    seeds_from = [*(["--seed"] if seed else []), *(["--seed-pattern"] if seed_pattern else [])]
+    seeds_from += ["--unpaired"] if unpaired else []
+    if len(seeds_from) > 1:
+        raise UserError(f"{' and '.join(seeds_from)} exclude each other: name one of them")
+    names = variant or ["variant"]
+    asked = Asked(
+        source=file,
+        columns=RunColumns(
+            variant=names[0],
+            configuration=tuple(names) if len(names) > 1 else (),
+            seed=tuple(seed or ["seed"]),
+            seed_pattern=seed_pattern,
+            paired=not unpaired,
+            wide=wide,
+            metric=metric,
+            status=status_columns[0] if status_columns else "status",
+            count=count,
+        ),
+        baseline=", ".join(baseline or []),
         statuses=dict(w.rsplit("=", 1) for w in mapped_words),
-        baseline=baseline,
         margin=margin,
         unit=None if unit is None else unit.value,
         better=None if lower_is_better is None else "lower" if lower_is_better else "higher",
         plan=plan,
-        target=to or file.with_name(f"{file.stem}_report"),
+        target=to,
     )
-    print_verdicts(written.comparison, {}, {})
+    written = report_or_suggest(asked)
+    if isinstance(written.comparison, UnpairedComparison):
+        print_unpaired(written.comparison)
+        out.print()
+    else:
+        print_verdicts(written.comparison, {}, {})
     judged = written.comparison.metric
     out.print(f"{escape(judged.name)}: {judged.better} is better; margin {judged.size(written.comparison.plan.margin)}")
     for note in written.comparison.notes:

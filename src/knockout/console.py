@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from knockout.analysis.inference.comparison import Comparison
+    from knockout.analysis.report.unpaired import UnpairedComparison
     from knockout.data.describe import Facts
     from knockout.design import Variant
     from knockout.job import DataRef
@@ -61,6 +62,21 @@ def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]",
         table.add_row(*map(escape, cells))
     out.print(table)
     out.print()
+
+
+def print_unpaired(comparison: "UnpairedComparison") -> None:
+    """Print the verdicts of an unpaired comparison, and that it is the weaker one."""
+    from knockout.analysis.report.sections.unpaired import WEAKER
+
+    shown = comparison.verdict_table()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in shown.columns:
+        table.add_column(column.title, justify="right" if column.number else "left", overflow="fold")
+    for row in shown.rows:
+        table.add_row(*(escape("; ".join(part for part in (cell.text, *cell.notes) if part)) for cell in row))
+    out.print(table)
+    out.print()
+    out.print(f"[bold]{escape(WEAKER)}[/bold]", soft_wrap=True)
 
 
 def print_dead(root: Path, finished: int) -> None:

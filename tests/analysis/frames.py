@@ -65,7 +65,7 @@ def sound(comparison: Comparison) -> Comparison:
         assert not re.search(r"\b(nan|inf|infinity)\b", own.lower()), own
     for note in comparison.notes:
         assert not re.search(r"\b(nan|inf|infinity)\b", re.sub(r'"[^"]*"', "", note).lower()), note
-    table = comparison.table()
+    table = comparison.table(all=True)
     assert table["variant"].tolist() == [c.variant for c in comparison.contrasts]
     for column in map(str, table.columns):
         for value in table[column].tolist():

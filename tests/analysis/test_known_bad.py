@@ -122,7 +122,7 @@ def test_b057_no_bootstrap_interval_is_offered(word: str) -> None:
     assert not [name for name in knockout.analysis.__all__ if word in name.lower()]
     frame = tidy({"base": [0.5] * 35, "v": [0.5] * 35})
     found = sound(compare(frame, baseline="base"))
-    assert not [c for c in found.table() if word in str(c)]
+    assert not [c for c in found.table(all=True) if word in str(c)]
     assert word not in account(found).lower()
 
 
@@ -151,7 +151,7 @@ def test_b061_the_order_of_rows_pairs_nothing() -> None:
         mixed = frame.sample(frac=1, random_state=seed)
         found = sound(compare(mixed, baseline="base", variants=["v", "w"]))
         assert found.sentences() == sorted_rows.sentences()
-        pd.testing.assert_frame_equal(found.table(), sorted_rows.table())
+        pd.testing.assert_frame_equal(found.table(all=True), sorted_rows.table(all=True))
 
 
 def test_b063_each_name_has_its_own_p() -> None:
@@ -159,7 +159,7 @@ def test_b063_each_name_has_its_own_p() -> None:
     alone = {v: compare(tidy({"base": BASE, v: x}), baseline="base")[v].p for v, x in arms.items()}
     for order in (["APAH", "IPAH", "Norm"], ["Norm", "APAH", "IPAH"]):
         found = compare(tidy({"base": BASE, **arms}), baseline="base", variants=order)
-        table = found.table()
+        table = found.table(all=True)
         assert table["variant"].tolist() == order
         assert table["p"].tolist() == [alone[v] for v in order]
         for name, sentence in zip(order, found.sentences(), strict=True):
@@ -180,7 +180,7 @@ def test_b066_a_missing_row_is_a_missing_value() -> None:
     told = frame.assign(status=["missing" if i == 10 else "finished" for i in frame.index])
     found = [sound(compare(f, baseline="base")) for f in (explicit, implicit, told)]
     for other in found[1:]:
-        pd.testing.assert_frame_equal(other.table(), found[0].table())
+        pd.testing.assert_frame_equal(other.table(all=True), found[0].table(all=True))
         assert other.sentences() == found[0].sentences()
     assert "7 of 8 pairs have both results" in found[0].sentences()[0]
 
@@ -273,7 +273,7 @@ def test_b078_practically_equal_is_never_told_as_relevant() -> None:
 
 def test_b079_one_rank_biserial_for_all() -> None:
     found = sound(compare(tidy({"base": BASE, "v": MOVED, "w": [x - 0.01 for x in MOVED]}), baseline="base"))
-    for name, told in zip(found.variants, found.table()["rank_biserial"], strict=True):
+    for name, told in zip(found.variants, found.table(all=True)["rank_biserial"], strict=True):
         beside = found[name].sensitivity.wilcoxon
         assert beside is not None
         assert told == beside.rank_biserial

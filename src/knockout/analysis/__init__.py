@@ -3,10 +3,20 @@
 from knockout.analysis import compare
 """
 
-from knockout.analysis.external.compare import compare
+from knockout.analysis.external.compare import compare, compare_unpaired
 from knockout.analysis.external.frame import FrameError
 from knockout.analysis.report.printed import Comparison, Contrast
+from knockout.analysis.report.unpaired import UnpairedComparison
 from knockout.analysis.stats.trace import replay
 from knockout.study import Plan
 
-__all__ = ["Comparison", "Contrast", "FrameError", "Plan", "compare", "replay"]
+__all__ = [
+    "Comparison",
+    "Contrast",
+    "FrameError",
+    "Plan",
+    "UnpairedComparison",
+    "compare",
+    "compare_unpaired",
+    "replay",
+]

@@ -101,7 +101,6 @@ def test_what_is_wrong_is_said(
     ("arguments", "text"),
     [
         (["compare"], "Missing argument 'FILE'"),
-        (["compare", "x.csv"], "Missing option '--baseline'"),
         (["report"], "Missing argument 'DIR'"),
         (["report", "--from", "x.csv"], "No such option: --from"),
     ],

@@ -130,7 +130,7 @@ def number_of(parsed: Mapping[str, Any], variant: str, column: str, baseline: st
 
 
 def test_every_number_of_the_table_is_in_the_account(whole: Comparison, parsed: Mapping[str, Any]) -> None:
-    table = whole.table()
+    table = whole.table(all=True)
     checked = set()
     for row in table.to_dict("records"):
         for column, value in row.items():

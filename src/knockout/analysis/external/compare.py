@@ -2,14 +2,22 @@
 
 import hashlib
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from knockout.analysis.external.arms import (
+    changes_of,
+    check_arguments,
+    in_order,
+    note_partners,
+    run_rows,
+    variants_of,
+)
 from knockout.analysis.external.frame import (
     FrameColumns,
     FrameError,
@@ -26,7 +34,9 @@ from knockout.analysis.external.frame import (
 )
 from knockout.analysis.inference.comparison import compare_runs
 from knockout.analysis.inference.pairs import Seed
+from knockout.analysis.inference.unpaired import compare_unpaired_runs
 from knockout.analysis.report.printed import Comparison, printed
+from knockout.analysis.report.unpaired import UnpairedComparison, printed_unpaired
 from knockout.analysis.stats.metric import (
     Better,
     Metric,
@@ -38,7 +48,6 @@ from knockout.analysis.stats.metric import (
     share,
     words_of,
 )
-from knockout.strict import build, nearest
 from knockout.study import Plan
 
 Unit = Literal["share", "percent", "raw"]
@@ -107,52 +116,27 @@ def compare(
     check_columns(
         frame, columns, factors=factors, secondary=secondary if isinstance(secondary, str) else list(secondary)
     )
-    _check_arguments(plan, margin=margin, alpha=alpha, anytime=anytime)
-    names = names_of(frame, variant)
-    seeds = seeds_of(frame, seed)
-    check_once(names, seeds, columns)
-    if baseline not in set(names):
-        hint = nearest(baseline, sorted(set(names)))
-        raise FrameError(
-            f'no run of the baseline "{baseline}"; {variant} has {short_list(sorted(set(names)))}'
-            + (f'; did you mean "{hint}"?' if hint else "")
-        )
-    chosen = _variants(names, baseline, variants)
-    made: list[str] = []  # notes on what was decided here
-    arrays = correctness_of(frame, columns)
-    values = _values(frame, metric, arrays)
-    states = statuses_of(frame, values, columns, made, metric)
-    measured, values = _measured(
-        frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=made
-    )
-    judged_by = _plan(plan, measured, margin=margin, alpha=alpha)
-    if measured.unit != "points":
-        measured = replace(measured, digits=digits_for(judged_by.margin))
-    runs = _runs(names, seeds, states, values)
+    check_arguments(plan, margin=margin, alpha=alpha, anytime=anytime)
+    read = _read(frame, columns, baseline, variants, unit=unit, better=better, margin=margin, alpha=alpha, plan=plan)
+    runs = read.runs()
     others = {}
     for name in secondary:
         way = secondary[name] if isinstance(secondary, Mapping) else None
-        others[f"secondary {name}"], column = _secondary(frame, name, states, way)
+        others[f"secondary {name}"], column = _secondary(frame, name, read.states, way)
         runs[f"secondary {name}"] = pd.Series(column, dtype=object)
-    if arrays is not None:
-        runs["predictions_sha256"] = [None if a is None else hashlib.sha256(a.tobytes()).hexdigest() for a in arrays]
-    correctness = {}
-    if arrays is not None and _is_accuracy(metric):  # of another metric, correctness is not the second source
-        correctness = {(n, s): a for n, s, a in zip(names, seeds, arrays, strict=True) if a is not None}
-    planned = _order([s for n, s in zip(names, seeds, strict=True) if n == baseline or n in chosen])
-    _note_partners(runs, baseline, chosen, made)
+    note_partners(runs, baseline, read.variants, read.notes)
     comparison = compare_runs(
         runs,
-        metric=measured,
+        metric=read.metric,
         baseline=baseline,
-        variants=chosen,
-        seeds=planned,
-        plan=judged_by,
+        variants=read.variants,
+        seeds=read.planned(baseline),
+        plan=read.plan,
         others=others,
-        changes=_changes(frame, names, factors, baseline, chosen),
+        changes=changes_of(frame, read.names, factors, baseline, read.variants),
         anytime=anytime,
-        correctness=correctness or None,
-        notes=[*notes, *made],
+        correctness=read.correctness() if _is_accuracy(metric) else None,
+        notes=[*notes, *read.notes],
     )
     if factors and not comparison.crossings:
         why = f"{short_list(factors)} form no full factorial of two levels each: there are no main effects to report."
@@ -160,36 +144,121 @@ def compare(
     return printed(comparison)
 
 
-def _runs(names: Sequence[str], seeds: Sequence[Seed], states: Sequence[str], values: Sequence[float]) -> pd.DataFrame:
-    """One row per run: variant, seed, status, failed, and value, `None` where the run did not finish."""
-    return pd.DataFrame(
-        {
-            "variant": names,
-            "seed": pd.Series(seeds, dtype=object),
-            "status": ["diverged" if s == "dead" else s for s in states],
-            "failed": [s in ("diverged", "dead") for s in states],
-            "value": pd.Series(
-                [v if s == "finished" else None for v, s in zip(values, states, strict=True)], dtype=object
-            ),
-        }
+def compare_unpaired(
+    frame: pd.DataFrame,
+    *,
+    baseline: str,
+    metric: str = "accuracy",
+    margin: float | None = None,
+    better: Better | None = None,
+    unit: Unit | None = None,
+    variants: Sequence[str] | None = None,
+    alpha: float | None = None,
+    plan: Plan | None = None,
+    variant: str = "variant",
+    status: str = "status",
+    count: str = "count",
+    correct: str = "correct",
+    notes: Sequence[str] = (),
+) -> UnpairedComparison:
+    """Compare every variant with the baseline without pairs, for runs of which no seed is known.
+
+    The weaker comparison: Welch's t test in place of the paired one, and rank sums where runs failed. What runs of one
+    seed have in common is noise in it. Use `compare` wherever a column says which runs share a seed.
+
+    Returns an `UnpairedComparison`. Arguments, columns and errors are those of `compare`.
+    """
+    columns = FrameColumns(variant=variant, seed="", status=status, count=count, correct=correct, metric=metric)
+    check_columns(frame, columns, factors=(), secondary=())
+    check_arguments(plan, margin=margin, alpha=alpha)
+    read = _read(frame, columns, baseline, variants, unit=unit, better=better, margin=margin, alpha=alpha, plan=plan)
+    return printed_unpaired(
+        compare_unpaired_runs(
+            read.runs(),
+            metric=read.metric,
+            baseline=baseline,
+            variants=read.variants,
+            plan=read.plan,
+            notes=[*notes, *read.notes],
+        )
     )
 
 
-def _variants(names: Sequence[str], baseline: str, wanted: Sequence[str] | None) -> list[str]:
-    there = [n for n in dict.fromkeys(names) if n != baseline]
-    if wanted is None:
-        if not there:
-            raise FrameError(f'all runs are of the baseline "{baseline}": there is nothing to compare with it')
-        return there
-    if isinstance(wanted, str) or not wanted or len(set(wanted)) < len(wanted) or baseline in wanted:
-        raise FrameError(f"variants must be a list of different names without the baseline, got {wanted!r}")
-    for name in wanted:
-        if name not in there:
-            hint = nearest(name, there)
-            raise FrameError(
-                f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {short_list(there)}")
-            )
-    return list(wanted)
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """A frame, read: one entry per run in each list, and how it is judged."""
+
+    names: list[str]
+    seeds: list[Seed]
+    """numbers of the rows where nothing is paired"""
+    states: list[str]
+    values: list[float]
+    """as the metric stores them"""
+    arrays: Correctness | None
+    metric: Metric
+    plan: Plan
+    variants: list[str]
+    notes: list[str]
+    """on what was decided here"""
+
+    def runs(self) -> pd.DataFrame:
+        runs = run_rows(self.names, self.seeds, self.states, self.values)
+        if self.arrays is not None:
+            hashes = [None if a is None else hashlib.sha256(a.tobytes()).hexdigest() for a in self.arrays]
+            runs["predictions_sha256"] = hashes
+        return runs
+
+    def planned(self, baseline: str) -> list[Seed]:
+        """The seeds of the baseline and of the variants that are compared."""
+        wanted = {baseline, *self.variants}
+        return in_order([s for n, s in zip(self.names, self.seeds, strict=True) if n in wanted])
+
+    def correctness(self) -> dict[tuple[str, Seed], npt.NDArray[np.bool_]] | None:
+        """Correctness per example by variant and seed, where it is known."""
+        of = zip(self.names, self.seeds, self.arrays or (), strict=self.arrays is not None)
+        return {(n, s): a for n, s, a in of if a is not None} or None
+
+
+def _read(
+    frame: pd.DataFrame,
+    columns: FrameColumns,
+    baseline: str,
+    variants: Sequence[str] | None,
+    *,
+    unit: Unit | None,
+    better: Better | None,
+    margin: float | None,
+    alpha: float | None,
+    plan: Plan | None,
+) -> _Read:
+    """The frame's runs, its metric and the plan. `columns` were checked to be there."""
+    names = names_of(frame, columns.variant)
+    seeds: list[Seed] = list(range(len(frame)))
+    if columns.seed:
+        seeds = seeds_of(frame, columns.seed)
+        check_once(names, seeds, columns)
+    chosen = variants_of(names, baseline, variants, column=columns.variant)
+    made: list[str] = []
+    arrays = correctness_of(frame, columns)
+    values = _values(frame, columns.metric, arrays)
+    states = statuses_of(frame, values, columns, made, columns.metric)
+    measured, values = _measured(
+        frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=made
+    )
+    judged_by = _plan(plan, measured, margin=margin, alpha=alpha)
+    if measured.unit != "points":
+        measured = replace(measured, digits=digits_for(judged_by.margin))
+    return _Read(
+        names=names,
+        seeds=seeds,
+        states=states,
+        values=values,
+        arrays=arrays,
+        metric=measured,
+        plan=judged_by,
+        variants=chosen,
+        notes=made,
+    )
 
 
 def _values(frame: pd.DataFrame, metric: str, arrays: Correctness | None) -> list[float]:
@@ -329,62 +398,3 @@ def _plan(plan: Plan | None, metric: Metric, *, margin: float | None, alpha: flo
     if margin is not None:
         judged_by = replace(judged_by, margin=float(margin))
     return judged_by if alpha is None else replace(judged_by, alpha=float(alpha))
-
-
-def _check_arguments(plan: Plan | None, *, margin: float | None, alpha: float | None, anytime: str | None) -> None:
-    if margin is not None and not (_is_number(margin) and 0 < margin < math.inf):
-        raise FrameError(f"margin must be a number above 0, got {margin!r}")
-    if alpha is not None and not (_is_number(alpha) and 0 < alpha < 0.5):
-        raise FrameError(f"alpha must lie between 0 and .5, got {alpha!r}")
-    if anytime not in (None, "sign", "t"):
-        raise FrameError(f'anytime must be "sign", "t" or None, got {anytime!r}')
-    if plan is not None:
-        _, faults = build(Plan, asdict(plan), "", "plan")  # a Plan that was made in Python has not been checked
-        if faults:
-            raise FrameError(f"{faults[0].key} is {faults[0].got.removeprefix('got ')}; allowed: {faults[0].allowed}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _changes(
-    frame: pd.DataFrame, names: Sequence[str], factors: Sequence[str], baseline: str, variants: Sequence[str]
-) -> Mapping[str, Mapping[str, Any]]:
-    """variant -> factor -> level where it differs from the baseline's. Raises where a variant has two levels of one."""
-    if not factors:
-        return {}
-    levels: dict[str, dict[str, Hashable]] = {}
-    for factor in factors:
-        for i, (name, level) in enumerate(zip(names, frame[factor].tolist(), strict=True)):
-            if not isinstance(level, str | bool | int | float) or level != level:
-                raise FrameError(f"row {i}: {factor} is {level!r}; a level is a text, a number, True or False")
-            before = levels.setdefault(name, {}).setdefault(factor, level)
-            if before != level:
-                raise FrameError(f'row {i}: "{name}" has {factor} {level!r}, and {before!r} in another row')
-    base = levels[baseline]
-    changed = {v: {f: x for f, x in levels[v].items() if x != base[f]} for v in variants}
-    seen: dict[tuple[Hashable, ...], str] = {tuple(base.values()): baseline}
-    for v in variants:
-        key = tuple(levels[v].values())
-        if key in seen:
-            raise FrameError(
-                f'"{v}" has the same {short_list(factors)} as "{seen[key]}": a cell of a factorial has one name'
-            )
-        seen[key] = v
-    return changed
-
-
-def _note_partners(runs: pd.DataFrame, baseline: str, variants: Sequence[str], notes: list[str]) -> None:
-    there = {v: set(own["seed"]) for v, own in runs.groupby("variant", sort=False)}
-    for name in variants:
-        if not there[name] & there[baseline]:
-            notes.append(f'"{name}" has no seed in common with the baseline: nothing of it can be paired.')
-
-
-def _order(seeds: Sequence[Seed]) -> list[Seed]:
-    """Every seed once: numbers by size, texts as numbers where all are, else as they come."""
-    once = list(dict.fromkeys(seeds))
-    if all(isinstance(s, int) for s in once) or all(str(s).isdigit() for s in once):
-        return sorted(once, key=lambda s: (int(s), str(s)))
-    return once

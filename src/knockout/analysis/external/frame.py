@@ -29,10 +29,15 @@ class FrameColumns:
 
     variant: str
     seed: str
+    """empty where nothing is paired"""
     status: str
     count: str
     correct: str
     metric: str
+
+    def paired_by(self) -> list[str]:
+        """The column that pairs runs; none where nothing is paired."""
+        return [self.seed] if self.seed else []
 
     def renamed(self) -> list[str]:
         """Optional columns that were given a name of their own: these must be there."""
@@ -55,14 +60,16 @@ def check_columns(frame: object, columns: FrameColumns, *, factors: Sequence[str
     twice = sorted({c for c in there if there.count(c) > 1})
     if twice:
         raise FrameError(f"the frame has two columns of one name: {short_list(twice)}")
-    needed = [columns.variant, columns.seed, *columns.renamed(), *factors, *secondary]
+    needed = [columns.variant, *columns.paired_by(), *columns.renamed(), *factors, *secondary]
     if columns.correct not in there:
         needed.append(columns.metric)
     for name in needed:
         if name not in there:
             hint = nearest(name, there)
+            alone = "; compare_unpaired needs none, and is the weaker comparison" if name == columns.seed else ""
             raise FrameError(
-                f'no column "{name}"; the frame has {short_list(there)}' + (f'; did you mean "{hint}"?' if hint else "")
+                f'no column "{name}"; the frame has {short_list(there)}'
+                + (f'; did you mean "{hint}"?' if hint else alone)
             )
     if not len(frame):
         raise FrameError("the frame has no rows: one row per run is needed")

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from knockout.analysis.external.compare import Unit, compare
-from knockout.analysis.external.frame import FrameError
+import pandas as pd
+
+from knockout.analysis.external.compare import Unit, compare, compare_unpaired
+from knockout.analysis.external.frame import FrameError, short_list
 from knockout.analysis.external.runs import RunColumns, read_runs
+from knockout.analysis.external.shapes import matching
 from knockout.analysis.report.printed import Comparison
+from knockout.analysis.report.unpaired import UnpairedComparison
 from knockout.analysis.report.write import write_comparison
 from knockout.analysis.stats.metric import Better
 from knockout.study import Plan, read_plan
@@ -20,7 +24,7 @@ from knockout.study import Plan, read_plan
 class Written:
     """The comparison, and where its report stands."""
 
-    comparison: Comparison
+    comparison: Comparison | UnpairedComparison
     paths: Mapping[str, Path]
 
 
@@ -57,6 +61,37 @@ def report_runs(
     frame = frame.rename(columns={"value": columns.metric})
     if frame["count"].isna().all():
         frame = frame.drop(columns="count")
+    baseline = _baseline(baseline, frame, columns)
+    raw = source.read_bytes()
+    read_as = [("variant", columns.names), ("seed", columns.seeds), ("metric", (columns.metric,))]
+    described = [
+        ("File", f"{source.name}, sha256 {hashlib.sha256(raw).hexdigest()}, {len(imported.frame):,} runs"),
+        ("Columns", ", ".join(f"{role}: {' and '.join(names)}" for role, names in read_as if names)),
+        *([("Seeds", f"in the names, by the pattern {columns.seed_pattern}")] if columns.seed_pattern else []),
+        (
+            "Plan",
+            ("the packaged plan" if plan is None else plan.name)
+            + ("" if named is None else f", margin {named:g} given"),
+        ),
+        ("Knockout that reports", version("knockout")),
+    ]
+    title = f"Comparison of {source.name}"
+    question = f"Which variants differ from {baseline} in {columns.metric}?"
+    if not columns.paired:
+        unpaired = compare_unpaired(
+            frame,
+            baseline=baseline,
+            metric=columns.metric,
+            margin=margin,
+            unit=unit,
+            better=better,
+            plan=judged_by,
+            notes=imported.notes,
+        )
+        paths = unpaired.write(
+            target, title=f"Unpaired comparison of {source.name}", question=question, provenance=described
+        )
+        return Written(comparison=unpaired, paths=paths)
     comparison = compare(
         frame,
         baseline=baseline,
@@ -67,22 +102,14 @@ def report_runs(
         plan=judged_by,
         notes=imported.notes,
     )
-    raw = source.read_bytes()
-    described = [
-        ("File", f"{source.name}, sha256 {hashlib.sha256(raw).hexdigest()}, {len(imported.frame):,} runs"),
-        ("Columns", f"variant: {columns.variant}, seed: {' and '.join(columns.seed)}, metric: {columns.metric}"),
-        (
-            "Plan",
-            ("the packaged plan" if plan is None else plan.name)
-            + ("" if named is None else f", margin {named:g} given"),
-        ),
-        ("Knockout that reports", version("knockout")),
-    ]
-    paths = write_comparison(
-        comparison,
-        target,
-        title=f"Comparison of {source.name}",
-        question=f"Which variants differ from {baseline} in {columns.metric}?",
-        provenance=described,
-    )
+    paths = write_comparison(comparison, target, title=title, question=question, provenance=described)
     return Written(comparison=comparison, paths=paths)
+
+
+def _baseline(baseline: str, frame: pd.DataFrame, columns: RunColumns) -> str:
+    """The baseline's name; of combinations it may be given as columns and values, in any order."""
+    names = list(dict.fromkeys(frame["variant"]))
+    fitting = [] if baseline in names else matching(baseline, names, columns.configuration)
+    if len(fitting) > 1:
+        raise FrameError(f"{short_list(fitting)} all have {baseline}: name one of them as the baseline")
+    return fitting[0] if fitting else baseline

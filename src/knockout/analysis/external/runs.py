@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import pandas as pd
 
 from knockout.analysis.external.numbers import read_counts, read_values
+from knockout.analysis.external.shapes import Roles, from_chart, from_wide, is_chart, with_roles
 from knockout.analysis.external.table import OPTIONS, Sheet, count_with_noun, quoted_list, read_sheet, similar, some
 from knockout.job import RECORDED, Status
 from knockout.strict import Fault, FaultsError, got_text, nearest
@@ -62,6 +63,24 @@ class RunColumns:
     metric: str = "accuracy"
     status: str = "status"
     count: str = "count"
+    configuration: tuple[str, ...] = ()
+    """columns whose values together name the variant ("heads=8, bias=False"), in place of `variant`"""
+    seed_pattern: str = ""
+    """a regular expression whose group is the seed in the variant's name, in place of `seed`"""
+    paired: bool = True
+    """False: no seeds are read, and the runs of a variant are numbered"""
+    wide: bool = False
+    """the sheet has a column per variant and a row per seed, or a column per seed: its numbers are `metric`"""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that name the variant."""
+        return self.configuration or (self.variant,)
+
+    @property
+    def seeds(self) -> tuple[str, ...]:
+        """The columns that name the seed, where columns do."""
+        return self.seed if self.paired and not self.seed_pattern else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,13 +147,23 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     stand twice.
     """
     wanted = _wanted(columns)
-    sheet = read_sheet(path, [*(name for _, name in wanted), *LIKELY])
+    sheet, shaped = _rows_of_runs(path, columns, wanted)
     faults = _column_faults(sheet, wanted)
     if faults:
         raise FaultsError(faults)
+    roles = Roles(
+        variant=tuple(name.strip() for name in columns.names),
+        seed=tuple(name.strip() for name in columns.seeds),
+        seed_pattern=columns.seed_pattern,
+        paired=columns.paired,
+    )
+    sheet, variant, seed, named = with_roles(sheet, roles)
+    unread = [name for name in columns.seed if not columns.paired and name in sheet.header]
+    if unread:
+        named.append(f"{quoted_list(unread)} was not read: an unpaired comparison was asked for. Paired is stronger.")
     status, count = (_optional(sheet, name) for name in (columns.status, columns.count))
-    names, faults = _names(sheet, "variant", columns.variant.strip())
-    seeds, more = _seeds(sheet, [name.strip() for name in columns.seed])
+    names, faults = _names(sheet, "variant", variant)
+    seeds, more = _seeds(sheet, seed)
     values = read_values(sheet, columns.metric.strip())
     faults += [*more, *values.faults]
     words, more, unsaid = _words(sheet, status, statuses or {}, asked=columns.status)
@@ -150,8 +179,22 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     ]
     runs, tries = _once(sheet, read)
     blank = [f"{count_with_noun(len(sheet.blank), 'line')} of separators only left out ({sheet.places(sheet.blank)})."]
-    notes = [*values.notes, *(blank if sheet.blank else []), *unsaid, *tries]
+    notes = [*shaped, *named, *values.notes, *(blank if sheet.blank else []), *unsaid, *tries]
     return Imported(frame=_frame(runs), notes=(*notes, *_decisions(sheet, runs, columns.metric.strip())))
+
+
+def _rows_of_runs(path: Path, columns: RunColumns, wanted: Sequence[tuple[str, str]]) -> tuple[Sheet, list[str]]:
+    """The file as one row per run; wide sheets and charts of W&B are turned, which the notes say."""
+    sheet = read_sheet(path, [*(name for _, name in wanted), *LIKELY])
+    if columns.wide:
+        sheet = read_sheet(path, sheet.header)  # of Parquet only the columns that are named were read
+        variant = columns.variant.strip()
+        return from_wide(
+            sheet, variant=variant, seed=columns.seed, metric=columns.metric.strip(), status=columns.status.strip()
+        )
+    if is_chart(sheet):
+        return from_chart(read_sheet(path, sheet.header), columns.variant.strip())
+    return sheet, []
 
 
 def _frame(runs: Sequence[_Run]) -> pd.DataFrame:
@@ -175,7 +218,8 @@ def _wanted(columns: RunColumns) -> list[tuple[str, str]]:
     """Role and name of every column that is asked for."""
     if isinstance(columns.seed, str) or not columns.seed:
         raise FaultsError([Fault(file="seed", got=f"got {columns.seed!r}", allowed="a tuple of names of columns")])
-    roles = [("variant", columns.variant), *(("seed", name) for name in columns.seed), ("metric", columns.metric)]
+    roles = [("variant", name) for name in columns.names]
+    roles += [*(("seed", name) for name in columns.seeds), ("metric", columns.metric)]
     roles += [(role, name) for role, name in (("status", columns.status), ("count", columns.count)) if name.strip()]
     roles = [(role, name.strip()) for role, name in roles]
     names = [name for _, name in roles]
@@ -332,8 +376,8 @@ def _once(sheet: Sheet, runs: Sequence[_Run]) -> tuple[list[_Run], list[str]]:
             which = next(iter(of)) if len(of) == 1 else f"{len(of)} runs"
             tried = f"{len(lost)} other {'try' if len(lost) == 1 else 'tries'} of {which} {why}"
             notes.append(f"{tried} ({sheet.places(sorted(run.row for run in lost))}).")
-    out = {run.row for run in (*beside, *without)}
-    return [run for run in runs if run.row not in out], notes
+    out = {(run.row, run.key) for run in (*beside, *without)}  # a line of a wide sheet holds several runs
+    return [run for run in runs if (run.row, run.key) not in out], notes
 
 
 def _decisions(sheet: Sheet, runs: Sequence[_Run], metric: str) -> list[str]:

@@ -1,15 +1,33 @@
 """The audit trail of an analysis, `analysis.json`: every number with its call, its inputs' hash, its library."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 
 from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.report.sentences import sentence
-from knockout.analysis.stats.trace import sha256_of
+from knockout.analysis.stats.metric import Metric
+from knockout.analysis.stats.trace import Trace, sha256_of
+from knockout.study import Plan
 
 LIBRARIES = ("knockout", "numpy", "scipy", "statsmodels", "pandas")
+
+
+class Accounted(Protocol):
+    """A comparison, paired or not, as far as its account needs it."""
+
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def baseline(self) -> str: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def trace(self) -> Trace: ...
 
 
 def account(comparison: Comparison) -> str:
@@ -19,18 +37,24 @@ def account(comparison: Comparison) -> str:
     that does its work with its version, the arguments (large arrays by shape and hash), and the hash of them all.
     `knockout.analysis.replay` makes a call again.
     """
+    verdicts = [
+        {"variant": c.variant, "verdict": c.label, "reason": c.reason, "sentence": sentence(c)}
+        for c in comparison.contrasts
+    ]
+    return account_of(comparison, verdicts, {"seeds": list(comparison.seeds)})
+
+
+def account_of(comparison: Accounted, verdicts: Sequence[Mapping[str, str]], of: Mapping[str, Any]) -> str:
+    """As `account`, with the verdicts given. `of`: what was compared, beside the baseline."""
     plan = asdict(comparison.plan)
     head: dict[str, Any] = {
         "metric": asdict(comparison.metric),
         "plan": plan,
         "plan_sha256": sha256_of(json.loads(json.dumps(plan))),
         "baseline": comparison.baseline,
-        "seeds": list(comparison.seeds),
+        **of,
         "libraries": {name: version(name) for name in LIBRARIES},
-        "verdicts": [
-            {"variant": c.variant, "verdict": c.label, "reason": c.reason, "sentence": sentence(c)}
-            for c in comparison.contrasts
-        ],
+        "verdicts": verdicts,
         "notes": list(comparison.notes),
     }
     numbers = [{"of": list(n.of), "name": n.name, "value": n.value, "call": n.call} for n in comparison.trace.numbers]

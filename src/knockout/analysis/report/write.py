@@ -9,8 +9,9 @@ import pandas as pd
 from knockout.analysis import history
 from knockout.analysis.inference.claims import Judged
 from knockout.analysis.inference.contrasts import Contrast
+from knockout.analysis.inference.unpaired import UnpairedComparison
 from knockout.analysis.report import tables
-from knockout.analysis.report.audit_trail import account
+from knockout.analysis.report.audit_trail import account, account_of
 from knockout.analysis.report.blocks import Figure, Page
 from knockout.analysis.report.printed import Comparison
 from knockout.analysis.report.render import html_page, markdown_page
@@ -87,10 +88,7 @@ def write_comparison(
     """
     from knockout.analysis.report.figures import draw_all
 
-    if (target / "design.json").exists():
-        raise ResultsError(f"{target} is the folder of a study: name another with --to")
-    if target.is_dir() and any(target.iterdir()) and not (target / "analysis.json").exists():
-        raise ResultsError(f"{target} holds files that are no report: name another folder with --to, or empty it")
+    _check_target(target)
     recorded = [p for c in comparison.contrasts for p in c.pairs if p.state != "missing"]
     if not recorded and comparison.contrasts[0].baseline.runs == 0:
         raise ResultsError("none of the runs has finished, so there is nothing to report")
@@ -100,6 +98,43 @@ def write_comparison(
     target.mkdir(parents=True, exist_ok=True)
     _write(target, files)
     return {name: target / name for name in files}
+
+
+def write_files(
+    comparison: UnpairedComparison,
+    target: Path,
+    *,
+    runs: int,
+    page: Page,
+    table: pd.DataFrame,
+    verdicts: Sequence[Mapping[str, str]],
+) -> dict[str, Path]:
+    """Write the report of an unpaired comparison into a folder. `runs`: those with a result, of all arms.
+
+    Returns the paths and raises as `write_comparison` does.
+    """
+    _check_target(target)
+    if not runs:
+        raise ResultsError("none of the runs has finished, so there is nothing to report")
+    files = {
+        "contrasts.csv": tables.csv_text(table),
+        "analysis.json": account_of(comparison, verdicts, {"comparison": "unpaired"}),
+        "report.md": markdown_page(page),
+        "report.html": html_page(page),
+    }
+    target.mkdir(parents=True, exist_ok=True)
+    for old in target.glob("figures/*"):  # of an earlier report on pairs
+        if old.suffix in (".svg", ".csv"):
+            old.unlink()
+    _write(target, files)
+    return {name: target / name for name in files}
+
+
+def _check_target(target: Path) -> None:
+    if (target / "design.json").exists():
+        raise ResultsError(f"{target} is the folder of a study: name another with --to")
+    if target.is_dir() and any(target.iterdir()) and not (target / "analysis.json").exists():
+        raise ResultsError(f"{target} holds files that are no report: name another folder with --to, or empty it")
 
 
 def _files(comparison: Comparison, page: Page, figures: Sequence[Figure], *, late: Mapping[str, str]) -> dict[str, str]:
@@ -121,7 +156,8 @@ def _files(comparison: Comparison, page: Page, figures: Sequence[Figure], *, lat
 def _write(root: Path, files: Mapping[str, str]) -> None:
     if (root / "figures").is_file():
         set_aside(root, root / "figures")
-    (root / "figures").mkdir(exist_ok=True)
+    if any(name.startswith("figures/") for name in files):
+        (root / "figures").mkdir(exist_ok=True)
     for name in (*files, *OPTIONAL, "losses.csv"):
         if (root / name).is_dir():  # what stands where a file of the report belongs is kept
             set_aside(root, root / name)
