@@ -16,6 +16,7 @@ from knockout.console import (
     err,
     fields_text,
     out,
+    print_change,
     print_cost,
     print_dead,
     print_design,
@@ -167,6 +168,7 @@ def check(
     if have:
         known = f"{have} of {len(state.runs)} runs have a result, {len(state.wanted)} would be trained"
         out.print(f"{escape(str(state.root))}: {known}", soft_wrap=True)
+        print_change(state.change)
     out.print()
     out.print("[bold]What it can show[/bold]")
     k, n = len(read.variants), len(read.seeds)
@@ -198,6 +200,10 @@ def run(
     allow_mixed: Annotated[
         bool, typer.Option("--allow-mixed", help="Continue although records come from another device or torch version.")
     ] = False,
+    same_trainer: Annotated[
+        bool,
+        typer.Option("--same-trainer", help="Declare that the trainer's edits since its first runs change no number."),
+    ] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over a folder whose lock another machine left behind.")
     ] = False,
@@ -221,6 +227,7 @@ def run(
         given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
         if state.stop is not None:
             out.print(escape(str(state.stop)), soft_wrap=True)
+        print_change(state.change)
         train = len(state.wanted)
         most = "at most " if read.anytime and not only and train else ""
         out.print(f"{most}{train} of {len(state.chosen)} runs would be trained{given_up}; nothing was written")
@@ -235,12 +242,14 @@ def run(
             allow_mixed=allow_mixed,
             retry=retry,
             only=only or (),
+            same_trainer=same_trainer,
         )
     except OSError as error:  # such as a full disk: every record that was written is complete
         err.print(f"[red]knockout:[/red] {escape(str(error))}; fix this and continue with: {again}", soft_wrap=True)
         raise typer.Exit(MISSING) from error
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
     print_dead(ended.root, ended.totals.finished)
+    print_change(ended.change)
     if ended.stop is not None:
         out.print(escape(str(ended.stop)), soft_wrap=True)
     if ended.signal:
@@ -269,6 +278,7 @@ def report(folder: StudyFolder) -> None:
     print_verdicts(written.comparison, written.results.design.described, late)
     for line in written.answer:
         out.print(escape(line))
+    print_change(written.results.change)
     out.print()
     out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
 
@@ -369,6 +379,7 @@ def status(folder: StudyFolder) -> None:
     """Show which runs of a study are finished, running or missing."""
     from knockout.design import read_design
     from knockout.ledger import read_ledger
+    from knockout.source_changes import change_in_folder
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
 
@@ -384,6 +395,7 @@ def status(folder: StudyFolder) -> None:
     owner = coordinator(folder)
     out.print(f"{design.study}: {counts}")
     print_dead(folder, counts.finished)
+    print_change(change_in_folder(folder, design, ledger))
     if stop is not None:
         out.print(escape(str(stop)), soft_wrap=True)
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none running'}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from knockout.data.describe import Facts
     from knockout.design import Variant
     from knockout.job import DataRef
+    from knockout.source_changes import SourceChange
     from knockout.study import Study
 
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -74,6 +75,14 @@ def print_dead(root: Path, finished: int) -> None:
         more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
         dead_text = f"{len(dead)} of the finished runs are dead (accuracy at chance level)"
         out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
+
+
+def print_change(change: "SourceChange") -> None:
+    """Print what has to be said of the sources of the trainer that a study's results come from, and the way on."""
+    for line in change.lines:
+        then = f": {change.way_on}" if change.undeclared else ""
+        colour = "red" if change.undeclared else "bold"
+        out.print(f"[{colour}]trainer[/{colour}]: {escape(line + then)}", soft_wrap=True)
 
 
 def design_notes(study: "Study") -> list[str]:

@@ -122,6 +122,8 @@ class Design:
     now: Snapshot
     first: Snapshot
     """when the first run started"""
+    same_trainer: tuple[tuple[str, ...], ...] = ()
+    """groups of sources of the trainer (sha256) that `run --same-trainer` declared to make the same numbers"""
 
 
 def read_design(root: Path) -> Design | None:
@@ -151,15 +153,25 @@ def read_design(root: Path) -> Design | None:
     )
 
 
-def write_design(root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any]) -> tuple[Run, ...]:
+def write_design(
+    root: Path,
+    study: Study,
+    *,
+    data_id: str,
+    data_summary: Mapping[str, Any],
+    same_trainer: tuple[str, ...] = (),
+) -> tuple[Run, ...]:
     """Write the study's design before its first run, update it on later calls, and return the planned runs.
 
     The first call copies study and plan into the folder. Later calls keep `first`: what was added after results existed
-    is exploratory. A file that says the same already is left alone.
+    is exploratory. `same_trainer`: sources of the trainer that are declared to make the same numbers, kept with those
+    of earlier calls. A file that says the same already is left alone.
     """
     root.mkdir(parents=True, exist_ok=True)
     before = read_design(root)
     planned = planned_design(root, study, data_id=data_id, data_summary=data_summary)
+    if same_trainer:
+        planned = replace(planned, same_trainer=(*planned.same_trainer, same_trainer))
     if before is None:
         (root / "study.toml").write_text(study.text, encoding="utf-8")
         (root / "plan.toml").write_text(study.plan_text, encoding="utf-8")
@@ -173,6 +185,8 @@ def save_design(root: Path, design: Design) -> None:
     document = asdict(design)
     for key in ("data", "first", "now"):
         document[key] = _present(document[key], document[key].pop("absent"))
+    if not design.same_trainer:
+        del document["same_trainer"]
     document["runs"] = [{k: v for k, v in run.items() if v is not None} for run in document["runs"]]
     replace_json(root / FILE, document)
 
@@ -208,6 +222,7 @@ def planned_design(root: Path, study: Study, *, data_id: str, data_summary: Mapp
         runs=runs_of(study, data_id=data_id),
         now=now,
         first=before.first if before else now,
+        same_trainer=before.same_trainer if before else (),
     )
 
 

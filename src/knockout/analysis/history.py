@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from knockout.analysis.results import Results
 from knockout.design import DataSummary
+from knockout.source_changes import SourceChange
 
 JUDGING = ("metric", "alpha", "margin", "dead_standard_errors")
 """The keys of a plan that can change a verdict."""
@@ -99,6 +100,7 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
         ("Study", f"{design.study}, sha256 {now.study_sha256}, {_changed(first.study_sha256, now.study_sha256)}"),
         ("Plan", f"sha256 {now.plan_sha256}, {_changed(first.plan_sha256, now.plan_sha256)}"),
         ("Trainer", f"{design.trainer}, version {design.version}"),
+        *_source_rows(results.change),
         ("Data", f"id {data.id}"),
     ]
     added = [v for v in results.variants if v not in first.variants]
@@ -120,6 +122,18 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
     rows.append(("Records of other designs in the folder", f"{results.others}"))
     rows += [("Damaged record", line) for line in results.damaged]
     return [*rows, *(("Not checked", note) for note in results.notes)]
+
+
+def source_warnings(results: Results) -> tuple[str, ...]:
+    """The warning that results come from several sources of the trainer, or that it has changed since."""
+    change = results.change
+    return tuple(f"{line[:1].upper()}{line[1:]}." for line in change.lines)
+
+
+def _source_rows(change: SourceChange) -> list[tuple[str, str]]:
+    made = [f"sha256 {source} ({n} runs)" for source, n in change.recorded.items()]
+    made += [f"not recorded ({change.unrecorded} runs)"] if change.recorded and change.unrecorded else []
+    return [("Source of the trainer", "; ".join(made))] if made else []
 
 
 def workers(results: Results) -> str:

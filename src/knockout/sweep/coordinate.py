@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from knockout.design import write_design
 from knockout.ledger import Ledger, read_ledger
 from knockout.record import read_record, write_record
+from knockout.source_changes import SourceChange, change_of_study, write_place
 from knockout.study import Run, Study
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
@@ -54,6 +55,8 @@ class Ended:
     root: Path
     totals: Totals
     trained: int
+    change: SourceChange
+    """the sources of the trainer that the results were made with"""
     exhausted: tuple[Run, ...]
     """runs that came to no result so often that only `--retry` tries them again"""
     budget_spent: bool = False
@@ -82,10 +85,12 @@ def run_study(
     allow_mixed: bool = False,
     retry: bool = False,
     only: Sequence[str] = (),
+    same_trainer: bool = False,
 ) -> Ended:
     """Train what the study is missing, and return when nothing is left to train or something ended it.
 
-    `only`: variants (the baseline is one) to train and to count; all where it is empty.
+    `only`: variants (the baseline is one) to train and to count; all where it is empty. `same_trainer`: declares that
+    what has changed in the trainer since there are results changes none of them.
     Raises `DataError`, `HeldError` or `RefusedError` for what a user can mend; nothing is then written.
     """
     root = results / study.name
@@ -104,10 +109,16 @@ def run_study(
         machine = machine_of(study, workers=workers) if state.todo else Machine(devices=("cpu",), workers=1)
         if state.todo and not allow_mixed:
             _refuse_mixed(state, machine.devices[0])
-        write_design(root, study, data_id=data.id, data_summary=data.summary)
+        if state.todo and state.change.undeclared and not same_trainer:
+            raise RefusedError(f"{'; '.join(state.change.lines)}. Nothing was trained: {state.change.way_on}")
+        same = state.change.declared() if same_trainer else ()
+        write_design(root, study, data_id=data.id, data_summary=data.summary, same_trainer=same)
+        write_place(root, study)
         for line in state.ledger.damaged:
             display.say(f"set aside, and to be trained again: {line}")
-        executor = LocalExecutor(work, workers=machine.workers, threads=study.run.threads)
+        executor = LocalExecutor(
+            work, workers=machine.workers, threads=study.run.threads, folders=study.trainer.folders
+        )
         sweep = _Sweep(survey=state, machine=machine, executor=executor, display=display)
         ended = sweep.run() if state.todo else 0
         after = read_ledger(root)
@@ -122,6 +133,7 @@ def run_study(
             exhausted=tuple(run for run in after.missing(chosen) if after.exhausted(run)),
             budget_spent=sweep.budget_spent,
             signal=ended,
+            change=change_of_study(study, root, after, [run.id for run in state.runs]),
             stop=state.stop,
         )
 
@@ -322,6 +334,7 @@ class _Sweep:
             runs=(run,),
             configs={run.id: self.survey.config(run)},
             trainer=self.study.trainer.path,
+            source=self.study.trainer.source.sha256,
             factors=self.study.arms[run.variant],
             recipe=self.study.recipe,
             data=self.survey.data.ref,

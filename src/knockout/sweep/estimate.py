@@ -56,7 +56,7 @@ class Estimate:
 def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], device: str) -> Estimate:
     """Train a few steps of every variant, keep nothing, and extrapolate."""
     share = TOTAL_SECONDS / len(study.factors)
-    executor = LocalExecutor(_measure, workers=1, threads=study.run.threads)
+    executor = LocalExecutor(_measure, workers=1, threads=study.run.threads, folders=study.trainer.folders)
     paces: dict[str, Pace] = {}
     peak = 0
     began = time.perf_counter()

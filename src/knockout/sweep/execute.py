@@ -9,10 +9,12 @@ import concurrent.futures
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from joblib.externals.loky.backend import get_context
@@ -88,11 +90,20 @@ class ParentProcess:
 class LocalExecutor(Generic[TaskT, AnswerT]):
     """Worker processes of this machine, which keep what they have loaded from one task to the next."""
 
-    def __init__(self, work: Callable[[TaskT, Coordinator], AnswerT], *, workers: int, threads: int) -> None:
-        """`work` is a function of a module, which a worker imports. `threads`: of each worker."""
+    def __init__(
+        self,
+        work: Callable[[TaskT, Coordinator], AnswerT],
+        *,
+        workers: int,
+        threads: int,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        """`work` is a function of a module, which a worker imports. `threads`: of each worker. `folders`: where it looks
+        for modules besides Python's own places."""
         self._work = work
         self._workers = workers
         self._threads = threads
+        self._folders = tuple(map(str, folders))
         self._coordinator = ParentProcess(pid=os.getpid())
         self._pool: ProcessPoolExecutor | None = None
         self._futures: dict[concurrent.futures.Future[AnswerT], TaskT] = {}
@@ -112,7 +123,7 @@ class LocalExecutor(Generic[TaskT, AnswerT]):
                 max_workers=self._workers,
                 context=get_context("loky"),
                 initializer=_start_worker,
-                initargs=(self._coordinator,),
+                initargs=(self._coordinator, self._folders),
                 env=worker_environment(self._threads),
             )
         try:
@@ -164,12 +175,14 @@ _busy = threading.Event()
 """Set in a worker process while it works on a task."""
 
 
-def _start_worker(coordinator: Coordinator) -> None:
-    """What a worker process does first: leave Ctrl-C to the coordinator, and end once that has died.
+def _start_worker(coordinator: Coordinator, folders: Sequence[str]) -> None:
+    """What a worker process does first: search the trainer's folders too, leave Ctrl-C to the coordinator, and end once
+    that has died.
 
     A task in progress decides for itself (`Supervision.over`); this thread ends a worker that only waits for work.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
 
     def watch() -> None:
         while True:

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from knockout.record import read_record, write_record
 from knockout.study import Run
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.owner import Coordinator, Progress, Supervision, append_line, hold_run, now, write_progress
+from knockout.trainer_source import trainer_source
 
 PROGRESS_SECONDS = 0.5
 
@@ -35,6 +36,7 @@ class Task:
     configs: Mapping[str, Mapping[str, Any]]
     """run id -> what its record says was run"""
     trainer: str
+    source: str  # of the trainer, as the coordinator read it; empty where it has none
     factors: Any
     recipe: Any
     data: DataRef | None
@@ -107,6 +109,8 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
     module, function = task.trainer.split(":")
     outcomes: list[Outcome]
     try:
+        if _source(task.trainer) != task.source:
+            raise RuntimeError("the trainer's source changed while the study ran; start `knockout run` again")
         # What a trainer prints belongs into its log, not between the lines of the display.
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             outcomes = list(getattr(importlib.import_module(module), function)(job))
@@ -134,6 +138,12 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
     return answers
 
 
+@cache
+def _source(trainer: str) -> str:
+    """The hash of a trainer's source, taken once in a process: when it is imported."""
+    return trainer_source(trainer).sha256
+
+
 def failure(run: Run, status: Status, reason: str) -> Outcome:
     """The outcome of a run without a result."""
     empty = Curve(loss=[], learning_rate=[], grad_norm=[])
@@ -154,6 +164,7 @@ def environment(task: Task) -> dict[str, str | int]:
         "python": platform.python_version(),
         "torch": torch_version(),
         "knockout": _version("knockout"),
+        **({"trainer_source": task.source} if task.source else {}),
     }
 
 
