@@ -140,12 +140,20 @@ def describe_data(
 
 
 @app.command()
-def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.")]) -> None:
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.")],
+    trainer: Annotated[
+        bool, typer.Option("--trainer", help="Also write a trainer of your own, which the study then names.")
+    ] = False,
+) -> None:
     """Write an example study and plan, every key commented."""
+    from knockout.pages import page
     from knockout.starter import write_starter
 
-    study, plan = write_starter(folder)
-    out.print(f"written: {study} and {plan}", soft_wrap=True)
+    study, *others = write_starter(folder, trainer=trainer)
+    out.print(f"written: {', '.join(map(str, (study, *others[:-1])))} and {others[-1]}", soft_wrap=True)
+    if trainer:
+        out.print(f"explained in: {page('docs/your-own-model.md')}", soft_wrap=True)
     out.print(f"next: knockout check {study}", soft_wrap=True)
 
 

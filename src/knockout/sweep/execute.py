@@ -98,8 +98,8 @@ class LocalExecutor(Generic[TaskT, AnswerT]):
         threads: int,
         folders: Sequence[Path] = (),
     ) -> None:
-        """`work` is a function of a module, which a worker imports. `threads`: of each worker. `folders`: where it looks
-        for modules besides Python's own places."""
+        """`work` is a function of a module, which a worker imports. `threads`: of each worker. `folders`: where it
+        looks for modules besides Python's own places."""
         self._work = work
         self._workers = workers
         self._threads = threads
