@@ -16,6 +16,7 @@ from knockout.console import (
     err,
     fields_text,
     out,
+    print_change,
     print_cost,
     print_damaged,
     print_dead,
@@ -155,12 +156,20 @@ def describe_data(
 
 
 @app.command()
-def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.")]) -> None:
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.")],
+    trainer: Annotated[
+        bool, typer.Option("--trainer", help="Also write a trainer of your own, which the study then names.")
+    ] = False,
+) -> None:
     """Write an example study and plan, every key commented."""
+    from knockout.pages import page
     from knockout.starter import write_starter
 
-    study, plan = write_starter(folder)
-    out.print(f"written: {study} and {plan}", soft_wrap=True)
+    study, *others = write_starter(folder, trainer=trainer)
+    out.print(f"written: {', '.join(map(str, (study, *others[:-1])))} and {others[-1]}", soft_wrap=True)
+    if trainer:
+        out.print(f"explained in: {page('docs/your-own-model.md')}", soft_wrap=True)
     out.print(f"next: knockout check {study}", soft_wrap=True)
 
 
@@ -186,6 +195,7 @@ def check(
     if have:
         known = f"{have} of {len(state.runs)} runs have a result, {len(state.wanted)} would be trained"
         out.print(f"{escape(str(state.root))}: {known}", soft_wrap=True)
+        print_change(state.change)
     print_damaged(state.ledger.damaged)
     out.print()
     out.print("[bold]What it can show[/bold]")
@@ -221,6 +231,10 @@ def run(
     allow_mixed: Annotated[
         bool, typer.Option("--allow-mixed", help="Continue although records come from another device or torch version.")
     ] = False,
+    same_trainer: Annotated[
+        bool,
+        typer.Option("--same-trainer", help="Declare that the trainer's edits since its first runs change no number."),
+    ] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over a folder whose lock another machine left behind.")
     ] = False,
@@ -248,6 +262,7 @@ def run(
         given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
         if state.stop is not None:
             out.print(escape(str(state.stop)), soft_wrap=True)
+        print_change(state.change)
         train = len(state.wanted)
         most = "at most " if read.anytime and not only and train else ""
         out.print(f"{most}{train} of {len(state.chosen)} runs would be trained{given_up}; nothing was written")
@@ -263,6 +278,7 @@ def run(
             retry=retry,
             keep_going=keep_going,
             only=only or (),
+            same_trainer=same_trainer,
         )
     except OSError as error:  # such as a full disk: every record that was written is complete
         fault = escape(disk_error_text(error))
@@ -272,6 +288,7 @@ def run(
         err.print(f"trained without a screen: {ended.root}: {ended.totals}", soft_wrap=True)
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
     print_dead(ended.root, ended.totals.finished)
+    print_change(ended.change)
     if ended.stop is not None:
         out.print(escape(str(ended.stop)), soft_wrap=True)
     if ended.signal:
@@ -309,6 +326,7 @@ def report(folder: StudyFolder) -> None:
     print_verdicts(written.comparison, written.results.design.described, late)
     for line in written.answer:
         out.print(escape(line))
+    print_change(written.results.change)
     out.print()
     print_damaged(written.results.damaged)
     out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
@@ -446,6 +464,7 @@ def status(folder: StudyFolder) -> None:
     """Show which runs of a study are finished, running or missing."""
     from knockout.design import absence, read_design
     from knockout.ledger import damaged_files, read_ledger
+    from knockout.source_changes import change_in_folder
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
     from knockout.sweep.progress import Reasons
@@ -461,6 +480,7 @@ def status(folder: StudyFolder) -> None:
     owner = coordinator(folder)
     out.print(f"{design.study}: {counts}")
     print_dead(folder, counts.finished)
+    print_change(change_in_folder(folder, design, ledger))
     if stop is not None:
         out.print(escape(str(stop)), soft_wrap=True)
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none running'}")

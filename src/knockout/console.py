@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from knockout.data.describe import Facts
     from knockout.design import Variant
     from knockout.job import DataRef
+    from knockout.source_changes import SourceChange
     from knockout.study import Study
 
 out = Console(file=cast("TextIO", stdout), highlight=False, emoji=False, width=None if stdout.isatty() else 120)
@@ -100,6 +101,14 @@ def print_damaged(lines: "Iterable[str]") -> None:
             f"damaged, counted as missing: {safe(line)}; `knockout run` sets it aside and trains it again",
             soft_wrap=True,
         )
+
+
+def print_change(change: "SourceChange") -> None:
+    """Print what has to be said of the sources of the trainer that a study's results come from, and the way on."""
+    for line in change.lines:
+        then = f": {change.way_on}" if change.undeclared else ""
+        colour = "red" if change.undeclared else "bold"
+        out.print(f"[{colour}]trainer[/{colour}]: {escape(line + then)}", soft_wrap=True)
 
 
 def design_notes(study: "Study") -> list[str]:

@@ -144,6 +144,8 @@ class Design:
     now: Snapshot
     first: Snapshot
     """when the first run started"""
+    same_trainer: tuple[tuple[str, ...], ...] = ()
+    """groups of sources of the trainer (sha256) that `run --same-trainer` declared to make the same numbers"""
     rebuilt: tuple[str, ...] = ()
     """sentences on what is not known any more, since the file was lost and laid down again beside results"""
 
@@ -188,18 +190,27 @@ def read_design(root: Path) -> Design | None:
 
 
 def write_design(
-    root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any], results: int = 0
+    root: Path,
+    study: Study,
+    *,
+    data_id: str,
+    data_summary: Mapping[str, Any],
+    results: int = 0,
+    same_trainer: tuple[str, ...] = (),
 ) -> tuple[Run, ...]:
     """Write the study's design before its first run, update it on later calls, and return the planned runs.
 
     Later calls keep `first`: what was added after results existed is exploratory. `results`: how many runs have a
     result already; where there is no design beside them, the new one says what is not known any more. Copies of the
-    study file and the plan are kept as they are now and as they were first. A file that says the same already is left
+    study file and the plan are kept as they are now and as they were first. `same_trainer`: sources of the trainer that
+    are declared to make the same numbers, kept with those of earlier calls. A file that says the same already is left
     alone.
     """
     root.mkdir(parents=True, exist_ok=True)
     before = read_design(root)
     planned = planned_design(root, study, data_id=data_id, data_summary=data_summary, results=results)
+    if same_trainer:
+        planned = replace(planned, same_trainer=(*planned.same_trainer, same_trainer))
     write_copies(root, "study", study.text, first_sha256=planned.first.study_sha256)
     write_copies(root, "plan", study.plan_text, first_sha256=planned.first.plan_sha256)
     if planned != before:
@@ -212,6 +223,8 @@ def save_design(root: Path, design: Design) -> None:
     document = asdict(design)
     for key in ("data", "first", "now"):
         document[key] = _present(document[key], document[key].pop("absent"))
+    if not design.same_trainer:
+        del document["same_trainer"]
     document["runs"] = [{k: v for k, v in run.items() if v is not None} for run in document["runs"]]
     if not design.rebuilt:
         del document["rebuilt"]
@@ -248,6 +261,7 @@ def planned_design(
         now=now,
         first=first,
         rebuilt=rebuilt,
+        same_trainer=before.same_trainer if before else (),
     )
 
 
@@ -300,7 +314,7 @@ def _recovered(root: Path, study: Study, *, results: int) -> tuple[Snapshot, tup
     if copy is not None:
         file, plan = copy
         with contextlib.suppress(FaultsError):
-            first = _snapshot(read_copy(file, name=study.name, plan=plan), data_id="")
+            first = _snapshot(read_copy(file, name=study.name, plan=plan, folders=study.trainer.folders), data_id="")
             said = (
                 f"What was planned before the first run is read from {file.name} and {plan.name} beside it; that these"
                 " are as they were then cannot be checked any more."

@@ -7,6 +7,7 @@ from knockout.analysis.results import Results
 from knockout.copies import Kind, copy_with, text_of
 from knockout.design import DataSummary, Setting
 from knockout.ledger import damaged_files
+from knockout.source_changes import SourceChange
 from knockout.strict import got_text
 from knockout.variants import BASELINE
 
@@ -144,6 +145,7 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
         ("Plan", f"sha256 {now.plan_sha256}, {_changed(first.plan_sha256, now.plan_sha256)}"),
         *([("Copies", copies)] if (copies := _copies(results)) else []),
         ("Trainer", f"{design.trainer}, version {design.version}"),
+        *_source_rows(results.change),
         ("Data", f"id {data.id}"),
     ]
     added = [v for v in results.variants if v not in first.variants]
@@ -166,6 +168,18 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
     rows += [("Damaged record", line) for line in results.damaged]
     rows += [("Damaged file", line) for _, line in damaged_files(results.root)]
     return [*rows, *(("Not checked", note) for note in results.notes)]
+
+
+def source_warnings(results: Results) -> tuple[str, ...]:
+    """The warning that results come from several sources of the trainer, or that it has changed since."""
+    change = results.change
+    return tuple(f"{line[:1].upper()}{line[1:]}." for line in change.lines)
+
+
+def _source_rows(change: SourceChange) -> list[tuple[str, str]]:
+    made = [f"sha256 {source} ({n} runs)" for source, n in change.recorded.items()]
+    made += [f"not recorded ({change.unrecorded} runs)"] if change.recorded and change.unrecorded else []
+    return [("Source of the trainer", "; ".join(made))] if made else []
 
 
 def workers(results: Results) -> str:

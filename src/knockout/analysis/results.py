@@ -28,6 +28,7 @@ from knockout.ledger import Ledger, read_ledger
 from knockout.packed import thin
 from knockout.plan import Plan
 from knockout.record import Record
+from knockout.source_changes import SourceChange, change_in_folder
 
 
 class ResultsError(UserError, ValueError):
@@ -58,6 +59,8 @@ class Results:
     correctness: Mapping[tuple[str, Seed], NDArray[np.bool_]]
     """(variant, seed) -> for each test example whether it was predicted rightly, of runs that kept predictions"""
     damaged: tuple[str, ...]
+    change: SourceChange
+    """the sources of the trainer that the results were made with"""
     others: int
     """records in the folder that are not of this design"""
     notes: tuple[str, ...]
@@ -163,6 +166,7 @@ def load(root: Path, *, design: Design | None = None) -> Results:
         curves=_curves(records),
         epochs={i: r.table("epochs").to_pandas() for i, r in records.items() if r.has("epochs")},
         damaged=ledger.damaged,
+        change=change_in_folder(root, design, ledger),
         others=len(set(ledger.records) - set(records)),
         notes=_notes(records, predictions, design, unchecked=unchecked),
     )

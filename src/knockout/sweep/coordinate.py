@@ -14,6 +14,7 @@ from knockout.design import write_design
 from knockout.job import Status
 from knockout.ledger import Ledger, clear_abandoned, read_ledger, set_aside_files
 from knockout.record import read_record, write_record
+from knockout.source_changes import SourceChange, change_of_study, write_place
 from knockout.study import Run, Study
 from knockout.sweep.alike import MOST, Alike, FailedAlike
 from knockout.sweep.allocate import Allocation, Asked
@@ -60,6 +61,8 @@ class Ended:
     root: Path
     totals: Totals
     trained: int
+    change: SourceChange
+    """the sources of the trainer that the results were made with"""
     exhausted: tuple[Run, ...]
     """runs that came to no result so often that only `--retry` tries them again"""
     budget_spent: bool = False
@@ -91,11 +94,14 @@ def run_study(
     retry: bool = False,
     keep_going: bool = False,
     only: Sequence[str] = (),
+    same_trainer: bool = False,
 ) -> Ended:
     """Train what the study is missing, and return when nothing is left to train or something ended it.
 
     `only`: variants (the baseline is one) to train and to count; all where it is empty. `keep_going`: go on where runs
-    fail with the same error, one after the other.
+    fail with the same error, one after the other. `same_trainer`: declares that what has changed in the trainer since
+    there are results changes none of them.
+
     Raises `DataError`, `HeldError` or `RefusedError` for what a user can mend; nothing is then written.
     """
     root = results / study.name
@@ -116,13 +122,19 @@ def run_study(
         machine = machine_of(study, workers=workers) if state.todo else Machine(devices=("cpu",), workers=1)
         if state.todo and not allow_mixed:
             _refuse_mixed(state, machine.devices[0])
+        if state.todo and state.change.undeclared and not same_trainer:
+            raise RefusedError(f"{'; '.join(state.change.lines)}. Nothing was trained: {state.change.way_on}")
+        same = state.change.declared() if same_trainer else ()
         had = sum(run.id in state.ledger.records for run in state.runs)
-        write_design(root, study, data_id=data.id, data_summary=data.summary, results=had)
+        write_design(root, study, data_id=data.id, data_summary=data.summary, results=had, same_trainer=same)
+        write_place(root, study)
         for line in files:
             display.say(f"set aside, and made again where it can be: {line}")
         for line in state.ledger.damaged:
             display.say(f"set aside, and to be trained again: {line}")
-        executor = LocalExecutor(work, workers=machine.workers, threads=study.run.threads)
+        executor = LocalExecutor(
+            work, workers=machine.workers, threads=study.run.threads, folders=study.trainer.folders
+        )
         sweep = _Sweep(survey=state, machine=machine, executor=executor, display=display, keep_going=keep_going)
         ended = sweep.run() if state.todo else 0
         after = read_ledger(root)
@@ -138,6 +150,7 @@ def run_study(
             budget_spent=sweep.budget_spent,
             signal=ended,
             alike=sweep.alike.described(after) if sweep.alike.stop and sweep.left else None,
+            change=change_of_study(study, root, after, [run.id for run in state.runs]),
             stop=state.stop,
         )
 
@@ -362,6 +375,7 @@ class _Sweep:
             runs=(run,),
             configs={run.id: self.survey.config(run)},
             trainer=self.study.trainer.path,
+            source=self.study.trainer.source.sha256,
             factors=self.study.arms[run.variant],
             recipe=self.study.recipe,
             data=self.survey.data.ref,

@@ -73,7 +73,7 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
     others are taken to be like it.
     """
     share = TOTAL_SECONDS / len(study.factors)
-    executor = LocalExecutor(_measure, workers=1, threads=study.run.threads)
+    executor = LocalExecutor(_measure, workers=1, threads=study.run.threads, folders=study.trainer.folders)
     paces: dict[str, Pace] = {}
     peak = 0
     began = time.perf_counter()

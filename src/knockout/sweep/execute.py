@@ -9,12 +9,14 @@ import contextlib
 import os
 import re
 import signal
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 import psutil
@@ -94,7 +96,7 @@ class ParentProcess:
 class _Worker(Generic[AnswerT]):
     """One worker process, in a pool of its own."""
 
-    def __init__(self, coordinator: Coordinator, *, threads: int) -> None:
+    def __init__(self, coordinator: Coordinator, *, threads: int, folders: Sequence[str]) -> None:
         self._mark = uuid.uuid4().hex
         with _held_back():
             resource_tracker.ensure_running()  # first, since its start lets SIGTERM through again
@@ -102,7 +104,7 @@ class _Worker(Generic[AnswerT]):
                 max_workers=1,
                 context=get_context("loky"),
                 initializer=_start_worker,
-                initargs=(coordinator,),
+                initargs=(coordinator, folders),
                 env=worker_environment(threads) | {MARK: self._mark},
             )
 
@@ -129,11 +131,20 @@ class _Worker(Generic[AnswerT]):
 class LocalExecutor(Generic[TaskT, AnswerT]):
     """Worker processes of this machine, which keep what they have loaded from one task to the next."""
 
-    def __init__(self, work: Callable[[TaskT, Coordinator], AnswerT], *, workers: int, threads: int) -> None:
-        """`work` is a function of a module, which a worker imports. `threads`: of each worker."""
+    def __init__(
+        self,
+        work: Callable[[TaskT, Coordinator], AnswerT],
+        *,
+        workers: int,
+        threads: int,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        """`work` is a function of a module, which a worker imports. `threads`: of each worker. `folders`: where it
+        looks for modules besides Python's own places."""
         self._work = work
         self._workers = workers
         self._threads = threads
+        self._folders = tuple(map(str, folders))
         self._coordinator = ParentProcess(pid=os.getpid())
         self._idle: list[_Worker[AnswerT]] = []
         self._tasks: dict[concurrent.futures.Future[AnswerT], tuple[TaskT, _Worker[AnswerT]]] = {}
@@ -156,7 +167,7 @@ class LocalExecutor(Generic[TaskT, AnswerT]):
                 worker.close()
             else:
                 return
-        worker = _Worker(self._coordinator, threads=self._threads)
+        worker = _Worker(self._coordinator, threads=self._threads, folders=self._folders)
         self._tasks[worker.submit(self._work, task, self._coordinator)] = (task, worker)
 
     def wait(self, seconds: float) -> list[tuple[TaskT, AnswerT] | Broken[TaskT]]:
@@ -246,11 +257,13 @@ _busy = threading.Event()
 """Set in a worker process while it works on a task."""
 
 
-def _start_worker(coordinator: Coordinator) -> None:
-    """What a worker process does first: leave signals to the coordinator, and end once that has died.
+def _start_worker(coordinator: Coordinator, folders: Sequence[str]) -> None:
+    """What a worker process does first: search the trainer's folders too, leave signals to the coordinator, and end
+    once that has died.
 
     A task in progress decides for itself (`Supervision.over`); this thread ends a worker that only waits for work.
     """
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A handler, since SIG_IGN would be inherited: what a trainer starts must end when the trainer terminates it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: None)

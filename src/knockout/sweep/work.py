@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from knockout.sweep.owner import (
     now,
     write_progress,
 )
+from knockout.trainer_source import trainer_source
 
 PROGRESS_SECONDS = 0.5
 
@@ -59,6 +60,7 @@ class Task:
     configs: Mapping[str, Mapping[str, Any]]
     """run id -> what its record says was run"""
     trainer: str
+    source: str  # of the trainer, as the coordinator read it; empty where it has none
     factors: Any
     recipe: Any
     data: DataRef | None
@@ -134,6 +136,8 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
     module, function = task.trainer.split(":")
     outcomes: list[Outcome]
     try:
+        if _source(task.trainer) != task.source:
+            raise RuntimeError("the trainer's source changed while the study ran; start `knockout run` again")
         # What a trainer prints belongs into its log, not between the lines of the display.
         with ended_if_it_hangs(task, runs), contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             answer = getattr(importlib.import_module(module), function)(job)
@@ -206,6 +210,12 @@ def hang_reason(task: Task) -> str:
     return f"ended after {seconds:.0f} s: the trainer hung, or ran on without a call of job.progress (see the log)"
 
 
+@cache
+def _source(trainer: str) -> str:
+    """The hash of a trainer's source, taken once in a process: when it is imported."""
+    return trainer_source(trainer).sha256
+
+
 def failure(run: Run, status: Status, reason: str) -> Outcome:
     """The outcome of a run without a result."""
     empty = Curve(loss=[], learning_rate=[], grad_norm=[])
@@ -226,6 +236,7 @@ def environment(task: Task) -> dict[str, str | int]:
         "python": platform.python_version(),
         "torch": torch_version(),
         "knockout": _version("knockout"),
+        **({"trainer_source": task.source} if task.source else {}),
     }
 
 
