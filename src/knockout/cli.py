@@ -23,6 +23,7 @@ from knockout.console import (
     print_verdicts,
 )
 from knockout.errors import UserError
+from knockout.screen import write_any_text
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -69,6 +70,7 @@ class Tokens(enum.StrEnum):
 
 def main() -> None:
     """Run the command line. An error of the user is printed on standard error, with exit code 2."""
+    write_any_text()
     try:
         app()
     except (UserError, PermissionError) as error:
