@@ -27,6 +27,7 @@ from knockout.console import (
 )
 from knockout.errors import UserError, disk_error_text
 from knockout.screen import stdout
+from knockout.terminal import write_any_text
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -75,6 +76,7 @@ def main() -> None:
     """Run the command line. What the user can mend is printed on standard error, with exit code 2."""
     stdout.lost = None
     code: int | str | None
+    write_any_text()
     try:
         app()
         code = FINISHED

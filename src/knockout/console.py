@@ -2,18 +2,18 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from knockout.screen import stderr, stdout
+from knockout.strict import printable
+from knockout.terminal import NAMES, Column, err, fitted, out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from knockout.analysis.inference.comparison import Comparison
+    from knockout.analysis.inference.contrasts import Contrast
     from knockout.analysis.report.unpaired import UnpairedComparison
     from knockout.data.describe import Facts
     from knockout.design import Variant
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from knockout.source_changes import SourceChange
     from knockout.study import Study
 
-out = Console(file=cast("TextIO", stdout), highlight=False, emoji=False, width=None if stdout.isatty() else 120)
-err = Console(file=cast("TextIO", stderr), highlight=False, emoji=False)
+__all__ = ["err", "out"]
 
 SHOWN_CLASSES = 20
 
@@ -34,34 +33,43 @@ UNKNOWN_SHARE = 0.2
 
 
 def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]", late: "Mapping[str, str]") -> None:
-    """Print the verdict table. `described`: what each variant changes; `late`: why some are exploratory."""
+    """Print the verdict table, below the baseline and sorted by effect.
+
+    `described`: what each variant changes; `late`: why some are exploratory.
+    """
     from knockout.analysis.report import sentences
 
     metric = comparison.metric
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("variant", overflow="fold")
-    if described:
-        table.add_column("changes", overflow="fold")
     level = sentences.header(metric).replace(",", "")
-    for column in ("pairs", "failed runs", f"{level[:1].lower()}{level[1:]}", "difference [95 % CI]", "p (Holm)"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    for c in comparison.contrasts:
-        marks = [sentences.verdict_text(c), *(["exploratory"] if c.variant in late else [])]
-        marks += ["normal theory only"] if c.normal_theory_only else []
-        estimate = sentences.signed(c.estimate.difference, metric.digits) if c.estimate else sentences.DASH
-        cells = (
-            c.variant,
-            *([sentences.change(described, c.variant)] if described else []),
-            f"{c.n_pairs}/{c.n_planned}",
-            f"{c.arm.failures} of {c.arm.runs}",
-            sentences.level(c.arm, metric.digits),
-            f"{estimate} {sentences.interval(c.estimate, metric.digits)}",
-            sentences.p_text(c.p_holm),
-            ", ".join(marks),
+    columns = (
+        Column(name="variant", folds=True, least=NAMES),
+        Column(name="changes", folds=True, drop=4),
+        Column(name="pairs", right=True, drop=2),
+        Column(name="failed runs", right=True, drop=1),
+        Column(name=f"{level[:1].lower()}{level[1:]}", right=True, drop=3),
+        Column(name="difference [95 % CI]", right=True),
+        Column(name="p (Holm)", right=True),
+        Column(name="verdict", folds=True, below=True, verdict=True),
+    )
+    base = comparison.contrasts[0].baseline
+    failed = f"{base.failures} of {base.runs}"
+    rows = [(comparison.baseline, "", "", failed, sentences.level(base, metric.digits), "", "", "baseline")]
+    for c in sorted(comparison.contrasts, key=lambda c: _effect(c, metric.sign)):
+        difference = sentences.difference(c.estimate, metric.digits)
+        rows.append(
+            (
+                c.variant,
+                sentences.change(described, c.variant),
+                f"{c.n_pairs}/{c.n_planned}",
+                f"{c.arm.failures} of {c.arm.runs}",
+                sentences.level(c.arm, metric.digits),
+                f"{difference} {sentences.interval(c.estimate, metric.digits)}",
+                sentences.p_text(c.p_holm),
+                ", ".join([sentences.verdict_text(c), *sentences.flags(c, late)]),
+            )
         )
-        table.add_row(*map(escape, cells))
-    out.print(table)
+    shown = [i for i in range(len(columns)) if described or columns[i].name != "changes"]
+    out.print(fitted([columns[i] for i in shown], [[printable(row[i]) for i in shown] for row in rows], console=out))
     out.print()
 
 
@@ -70,14 +78,17 @@ def print_unpaired(comparison: "UnpairedComparison") -> None:
     from knockout.analysis.report.sections.unpaired import WEAKER
 
     shown = comparison.verdict_table()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in shown.columns:
-        table.add_column(column.title, justify="right" if column.number else "left", overflow="fold")
-    for row in shown.rows:
-        table.add_row(*(escape("; ".join(part for part in (cell.text, *cell.notes) if part)) for cell in row))
-    out.print(table)
+    columns = [Column(name=c.title, right=c.number, folds=not c.number) for c in shown.columns]
+    rows = [[printable("; ".join(part for part in (cell.text, *cell.notes) if part)) for cell in r] for r in shown.rows]
+    out.print(fitted(columns, rows, console=out))
     out.print()
     out.print(f"[bold]{escape(WEAKER)}[/bold]", soft_wrap=True)
+
+
+def _effect(contrast: "Contrast", sign: int) -> tuple[bool, float]:
+    """The order of the table: what lowers the metric's quality most comes first, what has no estimate last."""
+    estimate = contrast.estimate
+    return estimate is None, 0.0 if estimate is None else sign * estimate.difference
 
 
 def print_dead(root: Path, finished: int) -> None:
@@ -210,13 +221,11 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
             out.print(f"  dropped: {count} ({escape(reason)})")
     if study.recipe is not None:
         out.print(f"recipe: {escape(fields_text(study.recipe))}")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("variant")
-    table.add_column("changes", overflow="fold")
+    rows = []
     for name, factors in study.factors.items():
         changed = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
-        table.add_row(name, escape(changed if name != BASELINE else fields_text(factors)))
-    out.print(table)
+        rows.append((name, printable(changed if name != BASELINE else fields_text(factors))))
+    out.print(fitted((Column(name="variant", folds=True), Column(name="changes", folds=True)), rows, console=out))
 
 
 def print_facts(source: str, facts: "Facts") -> None:
@@ -289,18 +298,12 @@ def print_facts(source: str, facts: "Facts") -> None:
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, column in enumerate(header):
-        table.add_column(column, justify="right" if i else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+    columns = [Column(name=name, right=i > 0, folds=True) for i, name in enumerate(header)]
+    out.print(fitted(columns, rows, console=out))
 
 
 def safe(text: str) -> str:
     """A text from a user's data, made safe for the terminal: no markup, no control characters."""
-    from knockout.strict import printable
-
     return escape(printable(text))
 
 
