@@ -193,6 +193,19 @@ def verified(folder: Path, kind: str) -> tuple[Record | None, str]:
         return None, f"not readable ({type(error).__name__}: {error})"
 
 
+def class_losses(predictions: pa.Table) -> dict[str, list[float]] | None:
+    """ "sum" and "squares" of the losses (nats) of single predictions, over the examples of each class.
+
+    `None` for predictions without log probabilities, as those of packed records are.
+    """
+    if "log_probability" not in predictions.column_names or not predictions.num_rows:
+        return None
+    label = predictions["label"].to_numpy()
+    loss = -predictions["log_probability"].to_numpy().astype(float)
+    sums = {"sum": loss, "squares": loss * loss}
+    return {name: np.bincount(label, weights=values).tolist() for name, values in sums.items()}
+
+
 def set_aside(root: Path, folder: Path) -> None:
     (root / "set_aside").mkdir(exist_ok=True)
     folder.rename(root / "set_aside" / f"{folder.name}-{uuid.uuid4().hex[:8]}")
