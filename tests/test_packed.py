@@ -53,11 +53,14 @@ def test_what_is_packed_reads_back(build_study: BuildStudy, tmp_path: Path) -> N
     assert set(found) == set(ledger.records)
     for run_id, record in ledger.records.items():
         other = found[run_id]
-        assert (other.config, other.outcome) == (record.config, record.outcome)
+        outcome = dict(other.outcome)
+        losses = outcome.pop("losses", None)
+        assert (other.config, outcome) == (record.config, record.outcome)
         assert other.final_loss() == pytest.approx(record.final_loss(), nan_ok=True)
         if record.has("predictions"):
             for name in ("label", "predicted"):
                 assert other.table("predictions")[name].to_pylist() == record.table("predictions")[name].to_pylist()
+            assert losses == {"sum": [100.0, 100.0], "squares": [50.0, 50.0]}  # 200 texts of each class, 0.5 nats each
         else:
             with pytest.raises(FileNotFoundError):
                 other.table("predictions")

@@ -10,7 +10,7 @@ from knockout.strict import printable
 from knockout.terminal import NAMES, Column, err, fitted, out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from knockout.analysis.inference.comparison import Comparison
     from knockout.analysis.inference.contrasts import Contrast
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from knockout.data.describe import Facts
     from knockout.design import Variant
     from knockout.job import DataRef
+    from knockout.plan import Plan
     from knockout.source_changes import SourceChange
     from knockout.study import Study
 
@@ -26,7 +27,10 @@ __all__ = ["err", "out"]
 SHOWN_CLASSES = 20
 
 SMALL_SPLIT = 0.1
-"""Validation accuracy above the majority share. A bar higher than this is more than a model may gain."""
+"""Test accuracy above the majority share. A bar higher than this is more than a model may gain."""
+
+UNEVEN_SHARE = 0.8
+"""The majority share of the test labels above which accuracy says little."""
 
 UNKNOWN_SHARE = 0.2
 """Share of unknown validation tokens above which another tokenisation is advised."""
@@ -101,7 +105,7 @@ def print_dead(root: Path, finished: int) -> None:
     if dead:
         names = ", ".join(f"{variant} seed {seed}" for variant, seed in dead[:5])
         more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
-        dead_text = f"{len(dead)} of the finished runs are dead (accuracy at chance level)"
+        dead_text = f"{len(dead)} of the finished runs are dead (no better than a constant answer)"
         out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
 
 
@@ -184,8 +188,6 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
 
 def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     """Print the variants, the seeds and the data of a study."""
-    from knockout.analysis.stats.chance import chance_level
-    from knockout.trainers import DEFAULT_TRAINER
     from knockout.variants import BASELINE, changes
 
     n, k = len(study.seeds), len(study.variants)
@@ -195,24 +197,11 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     total = f"{most}{n} seeds = {most}{n * len(study.arms)} runs"
     out.print(f"{k} variants and the baseline{placebos} x {total}, in blocks of one seed")
     if summary:
-        aside = summary["splits"]["validation"]
-        level = chance_level(aside["labels"], count=aside["count"], standard_errors=study.plan.dead_standard_errors)
-        p, bar = level.majority_share, level.bound
         text = 100 / summary["splits"]["test"]["count"]
-        own = study.trainer.path != DEFAULT_TRAINER
-        other = ", or as much test accuracy if its trainer reports no validation split" if own else ""
         sizes = ", ".join(f"{split} {value['count']}" for split, value in summary["splits"].items())
         classes = len(summary["classes"])
         out.print(f"data: {escape(summary['source'])} ({sizes}), {classes} classes, {summary['tokens']} tokens")
-        out.print(
-            f"a run counts as alive above {100 * bar:.1f} % validation accuracy{other} (always guessing gives"
-            f" {100 * p:.1f} %); one test example is {text:.2g} points"
-        )
-        if bar - p > SMALL_SPLIT:
-            out.print(
-                f"[red]validation is small[/red]: with {aside['count']} examples a run must exceed chance level by"
-                f" {100 * (bar - p):.0f} points to count as alive"
-            )
+        print_chance(study.plan, summary["splits"]["test"]["labels"], f"one test example is {text:.2g} points")
         if text > study.plan.margin and study.plan.metric != "log_loss":
             out.print(f"[red]test is small[/red]: one example is more than the margin of {study.plan.margin:g} points")
         for note in summary["notes"]:
@@ -226,6 +215,39 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
         changed = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
         rows.append((name, printable(changed if name != BASELINE else fields_text(factors))))
     out.print(fitted((Column(name="variant", folds=True), Column(name="changes", folds=True)), rows, console=out))
+
+
+def print_chance(plan: "Plan", test_labels: "Sequence[int]", example: str) -> None:
+    """Print what a run has to exceed so that it does not count as dead."""
+    from knockout.analysis.stats.chance import chance_level, constant_score
+
+    constant = constant_score(test_labels, plan.metric)
+    if plan.metric == "log_loss":
+        out.print(f"a run counts as dead unless its test log-loss is below {constant:.4f} nats (the class frequencies)")
+        return
+    if plan.metric == "macro_f1":
+        blind = 100 / sum(n > 0 for n in test_labels)
+        out.print(
+            f"always guessing gives {100 * constant:.1f} % macro-F1, any answer that ignores the text at most about"
+            f" {blind:.1f} %: a run that is no better counts as dead; {example}"
+        )
+        return
+    count = sum(test_labels)
+    bar = chance_level(test_labels, count=count, standard_errors=plan.dead_standard_errors).bound
+    out.print(
+        f"a run counts as alive above about {100 * bar:.1f} % test accuracy (always guessing gives"
+        f" {100 * constant:.1f} %); {example}"
+    )
+    if bar - constant > SMALL_SPLIT:
+        out.print(
+            f"[red]test is small[/red]: with {count} examples a run must exceed chance level by"
+            f" {100 * (bar - constant):.0f} points to count as alive"
+        )
+    if constant > UNEVEN_SHARE:
+        out.print(
+            f"[red]classes are uneven[/red]: always guessing has {100 * constant:.1f} % accuracy, so accuracy says"
+            ' little; consider metric = "macro_f1" in \\[plan]'
+        )
 
 
 def print_facts(source: str, facts: "Facts") -> None:

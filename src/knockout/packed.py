@@ -2,7 +2,8 @@
 
 That is how a study moves from a rented machine to a laptop, how the halves of two machines are merged, and what is
 committed with a report. Kept are configurations, outcomes, validation per epoch, predictions, and curves as means over
-blocks of steps, at most 200 of them; left out are the log probabilities of single predictions, and the logs of results.
+blocks of steps, at most 200 of them; left out are the logs of results, and the log probabilities of single predictions,
+of which the sums and sums of squares by class are kept.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 
 from knockout.files import replace_file
 from knockout.job import RECORDED
-from knockout.record import Record, TableName, unusable
+from knockout.record import Record, TableName, class_losses, unusable
 
 CURVE_POINTS = 200
 MAX_BYTES = 2_000_000_000
@@ -141,6 +142,9 @@ def _row(record: Record) -> dict[str, Any]:
     if record.has("predictions"):
         predictions = record.table("predictions")
         row |= {name: predictions[name].to_numpy().astype("<i2").tobytes() for name in ("label", "predicted")}
+        losses = class_losses(predictions)
+        if losses is not None and np.isfinite(losses["squares"]).all():
+            row["outcome"] = _json({**record.outcome, "losses": losses})
     row["sha256"] = _digest(row)
     return row
 

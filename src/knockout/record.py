@@ -236,6 +236,19 @@ def unusable(config: object, outcome: object) -> str:
     return ""
 
 
+def class_losses(predictions: pa.Table) -> dict[str, list[float]] | None:
+    """ "sum" and "squares" of the losses (nats) of single predictions, over the examples of each class.
+
+    `None` for predictions without log probabilities, as those of packed records are.
+    """
+    if "log_probability" not in predictions.column_names or not predictions.num_rows:
+        return None
+    label = predictions["label"].to_numpy()
+    loss = -predictions["log_probability"].to_numpy().astype(float)
+    sums = {"sum": loss, "squares": loss * loss}
+    return {name: np.bincount(label, weights=values).tolist() for name, values in sums.items()}
+
+
 def set_aside(root: Path, folder: Path) -> None:
     """Move a file or a folder of a study, never deleted, to `set_aside/` under a name that is free."""
     if (root / "set_aside").is_file():

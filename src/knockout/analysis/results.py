@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from knockout.analysis.inference.dead import Answers, why_dead
 from knockout.analysis.inference.pairs import Seed
-from knockout.analysis.stats.chance import chance_level
 from knockout.analysis.stats.e_process import Process
 from knockout.analysis.stats.metric import Metric, counted, raw, share
 from knockout.analysis.stats.scores import macro_f1
@@ -27,7 +27,7 @@ from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_ledger
 from knockout.packed import thin
 from knockout.plan import Plan
-from knockout.record import Record
+from knockout.record import Record, class_losses
 from knockout.source_changes import SourceChange, change_in_folder
 
 
@@ -173,18 +173,18 @@ def load(root: Path, *, design: Design | None = None) -> Results:
 
 
 def dead_runs(root: Path) -> list[tuple[str, int]]:
-    """Variant and seed of every finished run that is dead, from its counts alone: for a line while a study goes on.
+    """Variant and seed of every finished run that is dead: for a line while a study goes on.
 
     Raises `ValueError` where the design is not readable. What `load` checks besides is not checked here.
     """
     design = read_design(root)
     if design is None:
         return []
-    errors, labels = design.now.plan.dead_standard_errors, design.data.label_counts
+    plan, labels = design.now.plan, design.data.label_counts
     records = read_ledger(root).records
     planned = [run for run in design.runs if run.id in records and records[run.id].status == "finished"]
     rows = [(run, {"status": "finished"} | _scores(records[run.id])) for run in planned]
-    return [(run.variant, run.seed) for run, row in rows if _dead(row, labels, standard_errors=errors)]
+    return [(run.variant, run.seed) for run, row in rows if why_dead(row, _answers(records[run.id]), labels, plan)]
 
 
 def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
@@ -205,6 +205,7 @@ class _Predictions:
     absent: tuple[int, ...]
     """classes that no test label has"""
     right: NDArray[np.bool_]
+    answers: Answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,10 +261,10 @@ MEASURED: tuple[Measured, ...] = (
 
 
 def _predictions(record: Record, classes: int) -> _Predictions | None:
-    if not record.has("predictions"):
+    answers = _answers(record)
+    if answers is None:
         return None
-    table = record.table("predictions")
-    label, predicted = (table[name].to_numpy().astype("<i4") for name in ("label", "predicted"))
+    label, predicted = answers.label, answers.predicted
     score = macro_f1(label, predicted, classes=max(classes, int(label.max(initial=0)) + 1))
     return _Predictions(
         count=len(label),
@@ -274,7 +275,17 @@ def _predictions(record: Record, classes: int) -> _Predictions | None:
         macro_f1=score.value,
         absent=score.absent,
         right=label == predicted,
+        answers=answers,
     )
+
+
+def _answers(record: Record) -> Answers | None:
+    if not record.has("predictions"):
+        return None
+    table = record.table("predictions")
+    label, predicted = (table[name].to_numpy().astype("<i4") for name in ("label", "predicted"))
+    losses = class_losses(table) or record.outcome.get("losses")
+    return Answers(label=label, predicted=predicted, losses=losses)
 
 
 def _check_seeds(records: Mapping[str, Record], design: Design) -> None:
@@ -300,7 +311,8 @@ def _rows(
             "run_id": run.id, "variant": run.variant, "seed": run.seed, "stream": run.training_seed
         }  # fmt: skip
         row |= _attempted(attempts) if record is None else _result(record, predictions[run.id])
-        dead = _dead(row, labels, standard_errors=design.now.plan.dead_standard_errors)
+        seen = predictions.get(run.id)
+        dead = why_dead(row, None if seen is None else seen.answers, labels, design.now.plan)
         unchecked += dead is None
         row |= {"dead": bool(dead), "failed": bool(dead) or row["status"] == "diverged"}
         row["reason"] = dead or row["reason"]
@@ -424,26 +436,6 @@ def _reason(record: Record) -> str:
 def _folder(root: Path, record: Record | None, attempts: Sequence[Record]) -> str:
     last = record or (attempts[-1] if attempts else None)
     return "" if last is None else last.path.relative_to(root).as_posix()
-
-
-def _dead(row: Mapping[str, Any], labels: Mapping[str, Sequence[int]], *, standard_errors: float) -> str | None:
-    """Why a finished run is dead: it learned nothing that the commonest label does not tell. Empty where it is not.
-
-    Judged on the validation split, or on the test split where a run has no validation; `None` where the labels of that
-    split are not known.
-    """
-    if row["status"] != "finished":
-        return ""
-    split = "validation" if row.get("validation_correct") is not None else "test"
-    if split not in labels or not sum(labels[split]):
-        return None
-    level = chance_level(labels[split], count=row[f"{split}_count"], standard_errors=standard_errors)
-    if row[f"{split}_accuracy"] > level.bound:
-        return ""
-    return (
-        f"{split} accuracy {row[f'{split}_accuracy']:.2%} is not above {level.bound:.2%}, the commonest label's"
-        f" {level.majority_share:.2%} and {standard_errors:g} standard errors"
-    )
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
