@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from knockout.analysis.stats.numeric import ROUNDING
+
 Better = Literal["higher", "lower"]
 
 SHARES = frozenset({"accuracy", "acc", "f1", "precision", "recall", "auc", "auroc"})
@@ -51,6 +53,8 @@ class Metric:
     """whether values are whole numbers"""
     digits: int = 2
     """decimals that are printed"""
+    rounding: float = ROUNDING
+    """how precise values are: differences below this share of the largest one are rounding"""
 
     @property
     def sign(self) -> int:
