@@ -30,7 +30,9 @@ OF_A_METRIC = frozenset(
 )
 """Words of names of which the metric's own direction says nothing: its drop, its gap, its spread, its negative."""
 
-TIMES = frozenset({"time", "epochs", "steps", "iterations", "batches", "samples", "seconds", "minutes", "hours", "days"})
+TIMES = frozenset(
+    {"time", "epochs", "steps", "iterations", "batches", "samples", "seconds", "minutes", "hours", "days"}
+)
 """Of "epochs_to_accuracy" fewer are better."""
 
 MINUS = re.compile(r"(?:^|[/(])\s*[-\u2212]|(?:^|[/( ])1\s*[-\u2212]\s*\(?[a-z]")
@@ -40,7 +42,7 @@ OPPOSITE = re.compile(
     r"(?<![a-z])neg_(?:log_loss|brier_score|max_error|(?:root_)?mean_squared_(?:log_)?error|mean_absolute_error"
     r"|mean_absolute_percentage_error|median_absolute_error|mean_(?:poisson|gamma)_deviance)(?![a-z])"
 )
-"""The scorers of scikit-learn that are negative losses, so that higher is better (`sklearn.metrics.get_scorer_names`)."""
+"""The scorers of scikit-learn that are negative losses (`sklearn.metrics.get_scorer_names`): higher is better."""
 
 
 def words_of(name: str) -> set[str]:
