@@ -74,11 +74,11 @@ def test_a_metric_of_its_own_unit_needs_a_margin_and_knows_that_lower_is_better(
 
 
 def test_a_word_that_is_not_known_can_be_mapped(runs: Path) -> None:
-    text = runs.read_text(encoding="utf-8").replace(",crashed,", ",preempted,")
+    text = runs.read_text(encoding="utf-8").replace(",crashed,", ",stopped,")
     runs.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match="preempted"):
+    with pytest.raises(UserError, match="stopped"):
         compare(runs, *MAPPED)
-    assert "incomplete: 7 of 8" in compare(runs, *MAPPED, "--status", "preempted=missing")
+    assert "incomplete: 7 of 8" in compare(runs, *MAPPED, "--status", "stopped=missing")
 
 
 @pytest.mark.parametrize(

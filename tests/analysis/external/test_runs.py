@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knockout import tabular
-from knockout.analysis.external.runs import STATES, WORDS, Imported, RunColumns, read_runs
+from knockout.analysis.external.runs import Imported, RunColumns, read_runs
+from knockout.analysis.external.statuses import STATES, WORDS
 from knockout.errors import UserError
 from knockout.strict import FaultsError
 
@@ -397,16 +398,14 @@ def test_words_are_known_without_case(write: Write, case: Callable[[str], str]) 
 
 def test_a_word_that_is_not_known(write: Write) -> None:
     path = write(
-        runs(
-            "a,1,.5,finishd", "a,2,.5,preempted", "a,3,.5,ok", "b,3,.5,preempted", header="variant,seed,accuracy,status"
-        )
+        runs("a,1,.5,finishd", "a,2,.5,stopped", "a,3,.5,ok", "b,3,.5,stopped", header="variant,seed,accuracy,status")
     )
     told = refused(path)
     assert told[0].startswith('status: "finishd" is not known (line 2) (did you mean "finished"?)')
-    assert told[1].startswith('status: "preempted" is not known (lines 3, 5)')
-    assert '--status "preempted=missing"' in told[1]
+    assert told[1].startswith('status: "stopped" is not known (lines 3, 5)')
+    assert '--status "stopped=missing"' in told[1]
     assert all(word in told[1] for word in (*WORDS, *STATES))
-    found = read_runs(path, RunColumns(), statuses={"Preempted": "missing", "finishd": "finished", "gone": "killed"})
+    found = read_runs(path, RunColumns(), statuses={"Stopped": "missing", "finishd": "finished", "gone": "killed"})
     assert found.frame["status"].tolist() == ["finished", "missing", "finished", "missing"]
     assert found.notes[0] == 'No row has the status "gone", which was mapped.'
 
@@ -753,3 +752,38 @@ def test_no_bytes_raise_anything_else(folder: Path, raw: bytes, start: bytes) ->
     except FaultsError:
         return
     assert (np.isfinite(found.frame["value"]) == (found.frame["status"] == "finished")).all()
+
+
+TRACKERS = {
+    "Optuna": {
+        "COMPLETE": "finished", "PRUNED": "missing", "FAIL": "crashed", "RUNNING": "missing", "WAITING": "missing",
+    },
+    "W&B": {
+        "finished": "finished", "crashed": "crashed", "failed": "crashed", "killed": "killed", "running": "missing",
+        "preempted": "killed", "preempting": "missing", "pending": "missing",
+    },
+    "MLflow": {
+        "FINISHED": "finished", "FAILED": "crashed", "KILLED": "killed", "RUNNING": "missing", "SCHEDULED": "missing",
+    },
+    "SLURM": {
+        "COMPLETED": "finished", "CANCELLED": "killed", "CANCELLED by 1000": "killed", "CANCELLED+": "killed",
+        "TIMEOUT": "timed_out", "OUT_OF_MEMORY": "out_of_memory", "OUT_OF_ME+": "out_of_memory",
+        "NODE_FAIL": "crashed", "PREEMPTED": "killed", "FAILED": "crashed", "PENDING": "missing",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tracker", TRACKERS)
+def test_the_words_of_a_tracker(tracker: str, write: Write) -> None:
+    words = TRACKERS[tracker]
+    lines = [f"a,{i},.5,{word}" for i, word in enumerate(words)]
+    found = read_runs(write(runs(*lines, header="variant,seed,accuracy,status")), RunColumns())
+    assert found.frame["status"].tolist() == list(words.values())
+    finished = [word == "finished" for word in words.values()]
+    assert found.frame["value"].notna().tolist() == finished  # the last value of a run that did not finish is none
+
+
+@pytest.mark.parametrize("word", ["PRUNED", "FAIL", "CANCELLED", "preempted", "stopped", "abgebrochen"])
+def test_a_status_that_is_not_read_is_asked_about_whatever_its_words(word: str, write: Write) -> None:
+    path = write(runs("a,1,.5,finished", f"a,2,.4,{word}", header="variant,seed,accuracy,state"))
+    assert f'the column "state" says "{word}" (line 3), and is not read' in refused(path)[0]

@@ -70,7 +70,7 @@ def wide_by_seed() -> Rows:
 
 def odd() -> Rows:
     rows = [
-        [v, s, 40 * x + JITTER[s] * i, "preempted" if (i, s) == (2, 1) else "FINISHED"]
+        [v, s, 40 * x + JITTER[s] * i, "stopped" if (i, s) == (2, 1) else "FINISHED"]
         for i, (v, x) in enumerate(ARMS.items())
         for s in range(6)
     ]

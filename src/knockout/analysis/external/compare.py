@@ -32,6 +32,7 @@ from knockout.analysis.external.frame import (
     statuses_of,
     test_set_size,
 )
+from knockout.analysis.external.precision import kind_of, precise
 from knockout.analysis.inference.comparison import compare_runs
 from knockout.analysis.inference.pairs import Seed
 from knockout.analysis.inference.unpaired import compare_unpaired_runs
@@ -48,6 +49,7 @@ from knockout.analysis.stats.metric import (
     share,
     words_of,
 )
+from knockout.analysis.stats.numeric import ROUNDING
 from knockout.study import Plan
 
 Unit = Literal["share", "percent", "raw"]
@@ -241,11 +243,17 @@ def _read(
     made: list[str] = []
     arrays = correctness_of(frame, columns)
     values = _values(frame, columns.metric, arrays)
+    rounding = ROUNDING
+    if columns.metric in frame:
+        read = precise(values, columns.metric, kind=kind_of(frame[columns.metric]))
+        values, rounding = read.values, read.rounding
+        made += [read.note] if read.note else []
     states = statuses_of(frame, values, columns, made, columns.metric)
     measured, values = _measured(
         frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=made
     )
     judged_by = _plan(plan, measured, margin=margin, alpha=alpha)
+    measured = replace(measured, rounding=ROUNDING if measured.whole else rounding)
     if measured.unit != "points":
         measured = replace(measured, digits=digits_for(judged_by.margin))
     return _Read(
@@ -379,12 +387,14 @@ def _rounded_counts(
 def _secondary(
     frame: pd.DataFrame, name: str, states: Sequence[str], better: Better | None
 ) -> tuple[Metric, list[float | None]]:
-    values = numbers_of(frame, name)
+    read = precise(numbers_of(frame, name), name, kind=kind_of(frame[name]))
+    values = read.values
     check_magnitude(values, states, name)
     way = _direction(name, better)
     finite = [v for v, s in zip(values, states, strict=True) if s == "finished" and math.isfinite(v)]
     in_points = is_share(name) and all(0 <= v <= 1 for v in finite)
     metric = share(name, better=way) if in_points else raw(name, better=way, margin=0.01)
+    metric = replace(metric, rounding=read.rounding)
     return metric, [v if s == "finished" and math.isfinite(v) else None for v, s in zip(values, states, strict=True)]
 
 

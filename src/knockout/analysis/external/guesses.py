@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from knockout.analysis.external.runs import LIKELY
 from knockout.analysis.external.shapes import has_numbers
+from knockout.analysis.external.statuses import LIKELY
 from knockout.analysis.external.table import Sheet, similar
 from knockout.analysis.stats.metric import HIGHER, LOWER, SHARES, words_of
 from knockout.strict import nearest

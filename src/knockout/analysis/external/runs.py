@@ -1,57 +1,18 @@
 """Runs of other programs as one tidy frame: an export of Weights & Biases or MLflow, a spreadsheet, a Parquet file."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 import pandas as pd
 
 from knockout.analysis.external.numbers import read_counts, read_values
 from knockout.analysis.external.shapes import Roles, from_chart, from_wide, is_chart, with_roles
+from knockout.analysis.external.statuses import LIKELY, State, overlooked, states_of
 from knockout.analysis.external.table import OPTIONS, Sheet, count_with_noun, quoted_list, read_sheet, similar, some
-from knockout.job import RECORDED, Status
-from knockout.strict import Fault, FaultsError, got_text, nearest
-
-State = Status | Literal["missing"]
-STATES: tuple[State, ...] = (*get_args(Status), "missing")
-
-WORDS: Mapping[str, State] = {
-    # Knockout's own
-    "finished": "finished",
-    "diverged": "diverged",
-    "dead": "diverged",  # a run that learned nothing has failed, as one that diverged has
-    "crashed": "crashed",
-    "out of memory": "out_of_memory",
-    "killed": "killed",
-    "timed out": "timed_out",
-    "missing": "missing",
-    # W&B: Finished, Failed (exit code other than 0), Crashed (no heartbeat), Killed, Running, Pending
-    # (https://docs.wandb.ai/models/runs/run-states). Failed says that the process ended with an error, not that the
-    # loss diverged, so it is a missing cell. Its "preempting" and "preempted" (RunState in
-    # wandb/sdk/launch/sweeps/scheduler.py) are left to the user: such a run may have been resumed.
-    # MLflow: RUNNING, SCHEDULED, FINISHED, FAILED, KILLED (mlflow/entities/run_status.py).
-    "failed": "crashed",
-    "running": "missing",
-    "pending": "missing",
-    "scheduled": "missing",
-    # what people write in spreadsheets
-    "nan": "diverged",
-    "oom": "out_of_memory",
-    "timeout": "timed_out",
-    "error": "crashed",
-    "ok": "finished",
-    "done": "finished",
-    "success": "finished",
-    "completed": "finished",
-}
-"""A word of a status column, without case and with blanks for _ and - -> Knockout's word."""
-
-LIKELY = ("State", "state", "Status", "status")
-"""What other tools call a column of statuses: State by W&B, status by MLflow's search_runs and `mlflow experiments
-csv`, Status by the CSV of its pages ("Start Time,Duration,Run ID,Name,Source Type,Source Name,User,Status,...")."""
+from knockout.job import RECORDED
+from knockout.strict import Fault, FaultsError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +127,7 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     seeds, more = _seeds(sheet, seed)
     values = read_values(sheet, columns.metric.strip())
     faults += [*more, *values.faults]
-    words, more, unsaid = _words(sheet, status, statuses or {}, asked=columns.status)
+    words, more, unsaid = states_of(sheet, status, statuses or {}, asked=columns.status)
     counts, fewer = read_counts(sheet, count) if count else ([None] * len(sheet.rows), [])
     faults += [*more, *fewer]
     if faults:
@@ -257,23 +218,8 @@ def _column_faults(sheet: Sheet, wanted: Sequence[tuple[str, str]]) -> list[Faul
             likely = '" or "'.join(similar(name, sheet.header))
             faults.append(sheet.fault(role, f'no column "{name}"', allowed=way, nearest=likely))
     if defaults[0] in wanted and defaults[0][1] not in sheet.header:
-        faults += _overlooked(sheet)
+        faults += overlooked(sheet)
     return faults
-
-
-def _overlooked(sheet: Sheet) -> list[Fault]:
-    """A column that says that runs did not finish, and was not named: the values that crashed runs logged last would
-    be results."""
-    for name in [name for name in LIKELY if name in sheet.cells]:
-        said = [(row, cell) for row, cell in zip(sheet.rows, sheet.cells[name], strict=True)]
-        wrong = [(row, cell) for row, cell in said if WORDS.get(_normalized(cell), "finished") != "finished"]
-        if wrong:
-            got = (
-                f'the column "{name}" says "{wrong[0][1]}" ({sheet.places([row for row, _ in wrong])}), and is not read'
-            )
-            way = f'{OPTIONS["status"]} "{name}" to read it, {OPTIONS["status"]} "" to judge all runs by their values'
-            return [sheet.fault("status", got, allowed=way)]
-    return []
 
 
 # --- Cells --------------------------------------------------------------------------------------------------------
@@ -303,45 +249,6 @@ def _seeds(sheet: Sheet, columns: Sequence[str]) -> tuple[list[str], list[Fault]
             )
             return joined, [*faults, sheet.fault("seed", got, allowed='names that do not hold "/"')]
     return joined, faults
-
-
-def _normalized(word: str) -> str:
-    return " ".join(re.sub("[_-]", " ", word.casefold()).split())
-
-
-def _words(
-    sheet: Sheet, column: str, statuses: Mapping[str, str], *, asked: str
-) -> tuple[Sequence[State | None], list[Fault], list[str]]:
-    """Knockout's word for each row, `None` without a status column; faults; a note on mapped words that no row says."""
-    option = OPTIONS["status"]
-    faults = [
-        sheet.fault("status", f'"{word}" is mapped to "{to}"', allowed=", ".join(STATES), nearest=nearest(to, STATES))
-        for word, to in statuses.items()
-        if to not in STATES
-    ]
-    if not column:
-        if statuses:
-            got = f'words are mapped ({quoted_list(statuses)}), and there is no column "{asked}"'
-            faults.append(sheet.fault("status", got, allowed=f"a column of statuses, named with {option}"))
-        return [None] * len(sheet.rows), faults, []
-    known = {**WORDS, **{_normalized(word): state for word, to in statuses.items() for state in STATES if state == to}}
-    cells = [_normalized(cell) for cell in sheet.cells[column]]
-    unknown: dict[str, list[int]] = {}
-    for row, cell, plain in zip(sheet.rows, sheet.cells[column], cells, strict=True):
-        if plain not in known and plain not in map(_normalized, statuses):
-            unknown.setdefault(cell, []).append(row)
-    unknown_words = [
-        sheet.fault(
-            "status",
-            f"{got_text(word)} is not known ({sheet.places(rows)})",
-            allowed=f'{", ".join(WORDS)}; or {option} "{word}=missing" says what it is (one of {", ".join(STATES)})',
-            nearest=nearest(_normalized(word), WORDS),
-        )
-        for word, rows in unknown.items()
-    ]
-    unsaid = [word for word in statuses if _normalized(word) not in cells]
-    notes = [f"No row has the status {quoted_list(unsaid)}, which was mapped."] if unsaid else []
-    return [known.get(cell) for cell in cells], [*faults, *some(unknown_words, "words that are not known")], notes
 
 
 # --- Decisions ----------------------------------------------------------------------------------------------------

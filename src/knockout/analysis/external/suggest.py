@@ -4,7 +4,6 @@ Guesses are made from the names of columns and from their cells. They are propos
 """
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,8 +24,9 @@ from knockout.analysis.external.guesses import (
     word_of,
 )
 from knockout.analysis.external.report import Written, report_runs
-from knockout.analysis.external.runs import LIKELY, WORDS, RunColumns, read_runs
+from knockout.analysis.external.runs import RunColumns, read_runs
 from knockout.analysis.external.shapes import from_chart, is_chart, matching
+from knockout.analysis.external.statuses import LIKELY, WORDS, normalized, unfinished
 from knockout.analysis.external.table import Sheet, count_with_noun, quoted_list, read_sheet, similar
 from knockout.analysis.stats.metric import better_by_name, is_share
 from knockout.errors import UserError
@@ -252,7 +252,7 @@ def _status(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     if not columns.status.strip() or columns.status.strip() in sheet.cells or columns.wide:
         return
     for name in LIKELY:
-        wrong = [cell for cell in sheet.cells.get(name, ()) if WORDS.get(_normalized(cell), "") != "finished"]
+        wrong = [cell for _, cell in unfinished(sheet, name)] if name in sheet.cells else []
         if wrong:
             got = f'the column "{name}" says "{wrong[0]}", and is not read; --status "" judges all runs by their values'
             yield Need(option="--status", got=got, asked=_with(asked, replace(asked.columns, status=name)))
@@ -260,9 +260,9 @@ def _status(sheet: Sheet, asked: Asked) -> Iterator[Need]:
 
 
 def _words(sheet: Sheet, asked: Asked) -> Iterator[Need]:
-    known = {_normalized(word) for word in (*WORDS, *asked.statuses)}
+    known = {normalized(word) for word in (*WORDS, *asked.statuses)}
     cells = dict.fromkeys(sheet.cells.get(asked.columns.status.strip(), ()))
-    unknown = {_normalized(cell): cell for cell in cells if _normalized(cell) not in known}
+    unknown = {normalized(cell): cell for cell in cells if normalized(cell) not in known}
     if unknown and not asked.columns.wide:
         words = list(unknown.values())
         got = (
@@ -315,7 +315,3 @@ def _value_needs(frame: pd.DataFrame, asked: Asked) -> Iterator[Need]:
 
 def _values_shown(sheet: Sheet, name: str) -> str:
     return quoted_list(dict.fromkeys(sheet.cells[name]), most=4)
-
-
-def _normalized(word: str) -> str:
-    return " ".join(re.sub("[_-]", " ", word.casefold()).split())

@@ -194,7 +194,7 @@ def _contrast(
     of, n = (family.section, variant), len(family.pairs[variant])
     a, b = complete(pairs)
     counts = traced(of, count_pairs, [p.state for p in pairs])
-    estimated = traced(of, estimate, a, b, metric.scale, metric.sign)
+    estimated = traced(of, estimate, a, b, metric.scale, metric.sign, rounding=metric.rounding)
     smallest = traced((*of, "floor"), floor, n)
     least = traced((*of, "seeds_for_floor"), seeds_for_floor, k, plan.alpha)
     needed = None
@@ -236,7 +236,7 @@ def _contrast(
         seeds_for_floor=least,
         normal_theory_only=judgement.tested.test == "t" and n < least,
         identical=bool(recorded) and all(p.identical for p in recorded),
-        unchanged=bool(whole) and len(whole) == n and not any(differences(a, b)),
+        unchanged=bool(whole) and len(whole) == n and not any(differences(a, b, metric.rounding)),
         needs=needed,
         pairing_pays_above=pays,
         two_source=two,

@@ -94,12 +94,12 @@ def _crossing(factorial: Factorial, rows: Rows, family: Family) -> Crossing:
     for place, pairs in cells.items():
         values[place] = [pairs[i].variant or 0.0 for i in whole]
     section = f"crossing {' x '.join(factorial.factors)}"
-    made = effects(values, factorial.factors) if whole else ()
+    made = effects(values, factorial.factors, rounding=metric.rounding) if whole else ()
     judged = _judge(made, family, section) if len(whole) == len(seeds) else _untested(made, states)
     results = []
     for effect in made:
         m = _metric(metric, effect)
-        d = differences(*complete(_pairs(effect.sums, [seeds[i] for i in whole], m)))
+        d = differences(*complete(_pairs(effect.sums, [seeds[i] for i in whole], m)), m.rounding)
         estimated = traced((section, effect.name), sized_effect, d, m.scale)
         flip = None
         if len(whole) == len(seeds) > 2:

@@ -39,7 +39,7 @@ def leave_one_out(family: Family, judged: Mapping[str, Judgement]) -> dict[str, 
     for seed in family.seeds:
         rest = family.without(seed)
         for name, judgement in judge(rest).items():
-            known = differences(*complete(rest.pairs[name]))
+            known = differences(*complete(rest.pairs[name]), family.metric.rounding)
             of = (rest.section, name, "difference")
             rows[name].append(
                 LeftOut(

@@ -195,29 +195,47 @@ def complete(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
     return [a for a, _ in whole if a is not None], [b for _, b in whole if b is not None]
 
 
-def differences(variant: Sequence[float], baseline: Sequence[float]) -> list[float]:
+def differences(variant: Sequence[float], baseline: Sequence[float], rounding: float = ROUNDING) -> list[float]:
     """variant - baseline, pair by pair: exact for whole numbers, and without the noise of rounding for others.
 
-    A difference below 1e-12 of the largest value is 0, and differences that are equal but for that are one number.
+    A difference below `rounding` of the largest value is 0, and differences that are equal but for that are one number.
+    Of values that are less precise than a float64, differences of one size but for that have one size.
     """
     d = [a - b for a, b in zip(variant, baseline, strict=True)]
     if all(float(x).is_integer() for x in (*variant, *baseline)):
         return d
-    noise = ROUNDING * max(map(abs, (*variant, *baseline)), default=0.0)
+    noise = rounding * max(map(abs, (*variant, *baseline)), default=0.0)
     d = [0.0 if abs(x) <= noise else x for x in d]
-    return [d[0]] * len(d) if d and max(d) - min(d) <= noise else d
+    if d and max(d) - min(d) <= noise:
+        return [d[0]] * len(d)
+    return d if rounding <= ROUNDING else _levelled(d, noise)
+
+
+def _levelled(differences: Sequence[float], noise: float) -> list[float]:
+    """The differences, with the smallest of those sizes that are less than `noise` above it."""
+    sizes: dict[float, float] = {}
+    level = -math.inf
+    for size in sorted(map(abs, differences)):
+        level = size if size - level > noise else level
+        sizes[size] = level
+    return [math.copysign(sizes[abs(x)], x) for x in differences]
 
 
 @made_with("scipy.stats.ttest_1samp")
 def estimate(
-    variant: Sequence[float], baseline: Sequence[float], worth: float, sign: int, level: float = 0.95
+    variant: Sequence[float],
+    baseline: Sequence[float],
+    worth: float,
+    sign: int,
+    level: float = 0.95,
+    rounding: float = ROUNDING,
 ) -> Estimate | None:
     """The estimate over complete pairs, or `None` where there are none.
 
-    `worth`: the metric's `scale`. `sign`: -1 where lower values are better.
+    `worth`: the metric's `scale`. `sign`: -1 where lower values are better. `rounding`: see `differences`.
     """
     a, b = np.array(variant, dtype=float), np.array(baseline, dtype=float)
-    whole = differences(variant, baseline)
+    whole = differences(variant, baseline, rounding)
     n = len(whole)
     if not n:
         return None
@@ -228,7 +246,7 @@ def estimate(
     sd = 0.0 if sd is not None and not varies else sd
     apart = scale_of([*variant, *baseline])
     sd_a, sd_b = (float((a / apart).std(ddof=1)), float((b / apart).std(ddof=1))) if n > 1 else (0.0, 0.0)
-    level_a, level_b = (_varies(variant), _varies(baseline))
+    level_a, level_b = _varies(variant, rounding), _varies(baseline, rounding)
     spread = (sd_a + sd_b) / 2 if level_a or level_b else 0.0
     mean = float(d.mean())
     low = high = t = welch = None
@@ -273,8 +291,8 @@ def scale_of(values: Sequence[float]) -> float:
     return 1.0 if not largest or 1e-60 < largest < 1e60 else math.ldexp(1.0, math.frexp(largest)[1])
 
 
-def _varies(values: Sequence[float]) -> bool:
-    return bool(values) and max(values) - min(values) > ROUNDING * max(map(abs, values))
+def _varies(values: Sequence[float], rounding: float) -> bool:
+    return bool(values) and max(values) - min(values) > rounding * max(map(abs, values))
 
 
 def _hedges(df: int) -> float:

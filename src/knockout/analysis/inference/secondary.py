@@ -54,7 +54,7 @@ def secondary(runs: pd.DataFrame, metrics: Mapping[str, Metric], family: Family)
         for variant, pairs in own.pairs.items():
             of = (own.section, metric.name, variant)
             tested = planned_test(pairs, of, metric=metric, margin=None)
-            estimated = traced(of, estimate, *complete(pairs), metric.scale, metric.sign)
+            estimated = traced(of, estimate, *complete(pairs), metric.scale, metric.sign, rounding=metric.rounding)
             tests.append((metric, variant, estimated, tested))
     names = [f"{metric.name} {variant}" for metric, variant, _, _ in tests]
     adjusted = traced_each(("secondary", "p_bh"), names, benjamini_hochberg, [tested.p for *_, tested in tests])

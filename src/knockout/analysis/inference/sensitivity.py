@@ -38,7 +38,7 @@ class Sensitivity:
 
 def sensitivity(family: Family, judged: Mapping[str, Judgement]) -> dict[str, Sensitivity]:
     """The other tests of every contrast. `judged`: the verdicts, with which they are compared."""
-    plan, names = family.plan, family.names
+    plan, names, rounding = family.plan, family.names, family.metric.rounding
     flips: dict[str, SignFlip | None] = {}
     ranks: dict[str, Wilcoxon | None] = {}
     spreads: dict[str, PitmanMorgan | None] = {}
@@ -49,10 +49,10 @@ def sensitivity(family: Family, judged: Mapping[str, Judgement]) -> dict[str, Se
         flips[name] = ranks[name] = spreads[name] = None
         if whole:
             seed = own_seed(plan, name)
-            flips[name] = traced((*of, "sign_flip"), flipped, differences(a, b), plan.draws, seed)
+            flips[name] = traced((*of, "sign_flip"), flipped, differences(a, b, rounding), plan.draws, seed)
             ranks[name] = traced((*of, "wilcoxon"), wilcoxon, ranked_differences(pairs, family.metric))
         if len(a) > 2:
-            spreads[name] = traced((*of, "stability"), pitman_morgan, a, b)
+            spreads[name] = traced((*of, "stability"), pitman_morgan, a, b, rounding=rounding)
     flip_p, rank_p = (
         [None if f is None else f.p for f in flips.values()],
         [None if w is None else w.p for w in ranks.values()],
@@ -92,7 +92,7 @@ def jointly_flipped(differences: Sequence[Sequence[float]], draws: int, seed: Se
 def _max_t(family: Family) -> dict[str, float]:
     """p by name, over the contrasts in which every pair is complete."""
     whole = {
-        name: differences(*complete(pairs))
+        name: differences(*complete(pairs), family.metric.rounding)
         for name, pairs in family.pairs.items()
         if len(pairs) >= MAX_T_FROM and all(p.state == "complete" for p in pairs)
     }

@@ -88,7 +88,7 @@ def planned_test(pairs: Sequence[Pair], of: Sequence[str], *, metric: Metric, ma
         ranked = ranked_differences(pairs, metric)
         p = traced((*of, "p"), worst_rank, ranked)
         return Tested(test="worst_rank", p=p, direction=traced((*of, "direction"), ranked_direction, ranked))
-    d = differences(*complete(pairs))
+    d = differences(*complete(pairs), metric.rounding)
     direction = traced((*of, "direction"), mean_direction, d, metric.sign)
     bound = None if margin is None else margin / metric.scale
     p_tost = None
@@ -105,7 +105,7 @@ def planned_test(pairs: Sequence[Pair], of: Sequence[str], *, metric: Metric, ma
 
 def ranked_differences(pairs: Sequence[Pair], metric: Metric) -> list[float]:
     """Differences for worst ranks, higher is better: a failed variant -inf, a failed baseline +inf, both failed 0."""
-    whole = iter(differences(*complete(pairs)))
+    whole = iter(differences(*complete(pairs), metric.rounding))
     failed = {"variant failed": -math.inf, "baseline failed": math.inf}
     return [metric.sign * next(whole) if p.state == "complete" else failed.get(p.state, 0.0) for p in pairs]
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.report.sentences import sentence
 from knockout.analysis.stats.metric import Metric
+from knockout.analysis.stats.numeric import ROUNDING
 from knockout.analysis.stats.trace import Trace, sha256_of
 from knockout.study import Plan
 
@@ -48,7 +49,7 @@ def account_of(comparison: Accounted, verdicts: Sequence[Mapping[str, str]], of:
     """As `account`, with the verdicts given. `of`: what was compared, beside the baseline."""
     plan = asdict(comparison.plan)
     head: dict[str, Any] = {
-        "metric": asdict(comparison.metric),
+        "metric": {k: v for k, v in asdict(comparison.metric).items() if (k, v) != ("rounding", ROUNDING)},
         "plan": plan,
         "plan_sha256": sha256_of(json.loads(json.dumps(plan))),
         "baseline": comparison.baseline,

@@ -97,13 +97,13 @@ def crossed(axes: Sequence[str], changes: Changes, *, baseline: str) -> Factoria
     return Factorial(factors=tuple("+".join(changes[axis]) for axis in axes), axes=tuple(axes), cells=cells)
 
 
-def effects(values: ArrayLike, factors: Sequence[str]) -> tuple[Effect, ...]:
+def effects(values: ArrayLike, factors: Sequence[str], *, rounding: float = ROUNDING) -> tuple[Effect, ...]:
     """One `Effect` for every non-empty subset of the factors: main effects first, then interactions by their order.
 
     `values`: (2,) * k + (n,), of counts of correct predictions or of real metrics; `values[1, 0, s]` is the cell with
     the first factor changed and the second not, with seed s. Seeds with a missing or failed cell are left out by the
     caller. Whole numbers, also in an array of floats, give sums that are exact integers; sums of real numbers below
-    1e-12 of the largest value are 0, and sums of all seeds that differ by less are one number.
+    `rounding` of the largest value are 0, and sums of all seeds that differ by less are one number.
 
     Main effect: the mean, over the levels of the other factors, of (level 1 - level 0). Interaction of m factors: the
     m-fold difference (of two: the difference of differences, (y11 - y01) - (y10 - y00)), mean over the levels of the
@@ -135,7 +135,7 @@ def effects(values: ArrayLike, factors: Sequence[str]) -> tuple[Effect, ...]:
     for order in range(1, k + 1):
         for subset in itertools.combinations(range(k), order):
             row = contrasts[tuple(int(i in subset) for i in range(k))]
-            sums = tuple(row) if contrasts.dtype == object else _without_noise(row.tolist(), ROUNDING * largest)
+            sums = tuple(row) if contrasts.dtype == object else _without_noise(row.tolist(), rounding * largest)
             name = " x ".join(factors[i] for i in subset)
             results.append(Effect(name=name, order=order, sums=sums, divisor=2 ** (k - order)))
     return tuple(results)

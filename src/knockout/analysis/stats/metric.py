@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from knockout.analysis.stats.numeric import ROUNDING
+
 Better = Literal["higher", "lower"]
 
 SHARES = frozenset({"accuracy", "acc", "f1", "precision", "recall", "auc", "auroc"})
@@ -18,6 +20,30 @@ LOWER = frozenset(
 )
 """Words in the name of a metric of which lower is better."""
 
+OF_A_METRIC = frozenset(
+    {"drop", "dropped", "decrease", "decline", "degradation", "deterioration", "reduction", "reduced", "decreased"}
+    | {"improvement", "improved", "gain", "gains", "increase", "increased", "growth", "lift", "saving", "savings"}
+    | {"gap", "diff", "difference", "delta", "change", "ratio", "disparity", "vs", "versus", "penalty"}
+    | {"std", "stdev", "stddev", "sd", "var", "variance", "sem", "stderr", "cv", "iqr", "range", "spread", "deviation"}
+    | {"neg", "negative", "negated", "minus", "inverse", "inverted", "inv", "reciprocal", "complement", "opposite"}
+    | {"threshold", "weight", "coef", "coefficient", "sensitivity", "uncertainty", "instability"}
+)
+"""Words of names of which the metric's own direction says nothing: its drop, its gap, its spread, its negative."""
+
+TIMES = frozenset(
+    {"time", "epochs", "steps", "iterations", "batches", "samples", "seconds", "minutes", "hours", "days"}
+)
+"""Of "epochs_to_accuracy" fewer are better."""
+
+MINUS = re.compile(r"(?:^|[/(])\s*[-\u2212]|(?:^|[/( ])1\s*[-\u2212]\s*\(?[a-z]")
+"""Of "-loss" and "1 - accuracy"; "top-1-accuracy" is none."""
+
+OPPOSITE = re.compile(
+    r"(?<![a-z])neg_(?:log_loss|brier_score|max_error|(?:root_)?mean_squared_(?:log_)?error|mean_absolute_error"
+    r"|mean_absolute_percentage_error|median_absolute_error|mean_(?:poisson|gamma)_deviance)(?![a-z])"
+)
+"""The scorers of scikit-learn that are negative losses (`sklearn.metrics.get_scorer_names`): higher is better."""
+
 
 def words_of(name: str) -> set[str]:
     """The words that a metric's name is made of: "val/Accuracy_top1" of "val", "accuracy" and "top1"."""
@@ -25,8 +51,17 @@ def words_of(name: str) -> set[str]:
 
 
 def better_by_name(name: str) -> Better | None:
-    """Which way is better, where the name says it; `None` where it says nothing, or both."""
-    words = words_of(name)
+    """Which way is better, where the name says it; `None` where it says nothing, or two things.
+
+    "neg_log_loss" is a scorer of scikit-learn. "accuracy_drop", "acc_gap", "score_std" and "loss_improvement" name a
+    metric, and something of it that may be better the other way.
+    """
+    rest, opposite = OPPOSITE.subn("", name.lower())
+    words = words_of(rest)
+    if words & OF_A_METRIC or MINUS.search(rest) or (words & {"to", "until"} and words & TIMES):
+        return None
+    if opposite:
+        return None if words & (SHARES | HIGHER | LOWER) else "higher"
     higher, lower = bool(words & (SHARES | HIGHER)), bool(words & LOWER)
     return None if higher == lower else "higher" if higher else "lower"
 
@@ -51,6 +86,8 @@ class Metric:
     """whether values are whole numbers"""
     digits: int = 2
     """decimals that are printed"""
+    rounding: float = ROUNDING
+    """how precise values are: differences below this share of the largest one are rounding"""
 
     @property
     def sign(self) -> int:

@@ -35,7 +35,9 @@ class PitmanMorgan:
     """empty where nothing is missing"""
 
 
-def pitman_morgan(variant: Sequence[float], baseline: Sequence[float], *, level: float = 0.95) -> PitmanMorgan:
+def pitman_morgan(
+    variant: Sequence[float], baseline: Sequence[float], *, level: float = 0.95, rounding: float = ROUNDING
+) -> PitmanMorgan:
     """The Pitman-Morgan test of equal variances of paired values, and an interval of the ratio of sds.
 
     Null hypothesis: both arms have the same variance over seeds; then sums and differences are uncorrelated, and r has
@@ -61,8 +63,8 @@ def pitman_morgan(variant: Sequence[float], baseline: Sequence[float], *, level:
     if not 0 < level < 1:
         raise ValueError(f"got the level {level}; one between 0 and 1 is needed, such as 0.95")
     n = len(a)
-    sd_a, of_a, noise_a = _standardised(a)
-    sd_b, of_b, noise_b = _standardised(b)
+    sd_a, of_a, noise_a = _standardised(a, rounding)
+    sd_b, of_b, noise_b = _standardised(b, rounding)
     if n < 3:
         return _untested(n, sd_a, sd_b, f"{n} pair{'s' * (n != 1)}: at least 3 are needed")
     if not sd_a or not sd_b:
@@ -92,13 +94,13 @@ def pitman_morgan(variant: Sequence[float], baseline: Sequence[float], *, level:
     )
 
 
-def _standardised(values: NDArray[np.float64]) -> tuple[float | None, NDArray[np.float64], float]:
+def _standardised(values: NDArray[np.float64], rounding: float) -> tuple[float | None, NDArray[np.float64], float]:
     """The sd, the centred values at unit length, and how large rounding may be in them; zeros where none varies."""
     if len(values) < 2:
         return None, np.zeros_like(values), 0.0
     moved = values - values[0]  # exact for counts: a shift of all changes nothing
     span = float(moved.max() - moved.min())
-    noise = ROUNDING * float(np.abs(values).max())
+    noise = rounding * float(np.abs(values).max())
     if span <= noise:
         return 0.0, np.zeros_like(values), 0.0
     centred = moved / span - (moved / span).mean()

@@ -127,7 +127,9 @@ def traced_each(
 def _by_name(
     function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> Mapping[str, object]:
-    return _signature(function).bind(*args, **kwargs).arguments
+    """Arguments by name. `rounding` is left out where it is the default, as it is of all float64 values."""
+    given, defaults = _signature(function).bind(*args, **kwargs).arguments, _signature(function).parameters
+    return {k: v for k, v in given.items() if k != "rounding" or v != defaults[k].default}
 
 
 @functools.cache
