@@ -82,7 +82,11 @@ def precise(given: Sequence[float], name: str, *, kind: np.dtype[np.floating] | 
 
 def kind_of(column: "pd.Series[float]") -> np.dtype[np.floating] | None:
     """The floating type of a column, or of the numbers in a column of objects; `None` where it is no narrow one."""
-    names = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "halffloat": np.dtype(np.float16)}
+    names: dict[str, np.dtype[np.floating]] = {
+        "float32": np.dtype(np.float32),
+        "float16": np.dtype(np.float16),
+        "halffloat": np.dtype(np.float16),
+    }
     by_name = names.get(str(column.dtype).lower().removesuffix("[pyarrow]"))
     if by_name is None and any(isinstance(x, np.float16) for x in column.array):
         return np.dtype(np.float16)
