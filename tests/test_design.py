@@ -1,10 +1,8 @@
 """design.json: read and written by one type, older files with their defaults, broken ones with their key."""
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,15 +17,17 @@ from knockout.design import (
     save_design,
     write_design,
 )
-from knockout.files import json_text, replace_json
+from knockout.files import replace_json
 from knockout.plan import FIXED
 from knockout.strict import FaultsError
 from knockout.study import Plan, Study, design, digest, read_study
+from tests.designs import raw_design
 
 WriteStudy = Callable[..., Path]
 
 REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "quick"
 DATA_ID = "d" * 64
+COPIES = ("study.toml", "study.first.toml", "plan.toml", "plan.first.toml")
 STUDY = """question = "What matters?"
 variants = ["heads_1", "no_scale"]
 seeds = 2
@@ -53,17 +53,13 @@ def read(root: Path) -> Design:
     return value
 
 
-def raw(root: Path) -> Any:
-    return json.loads((root / "design.json").read_text(encoding="utf-8"))
-
-
 def test_the_published_design_is_the_same_when_it_is_written_again(root: Path) -> None:
     root.mkdir(parents=True)
     save_design(root, read(REFERENCE))
-    published = raw(REFERENCE)
+    published = raw_design(REFERENCE)
     for when in ("first", "now"):  # keys of earlier plans, which had one value each
         published[when]["plan"] = {k: v for k, v in published[when]["plan"].items() if k not in FIXED}
-    assert (root / "design.json").read_text(encoding="utf-8") == json_text(published)
+    assert raw_design(root) == published
 
 
 def test_a_new_design_reads_back_equal_and_is_written_again_with_the_same_bytes(root: Path, study: Study) -> None:
@@ -76,13 +72,14 @@ def test_a_new_design_reads_back_equal_and_is_written_again_with_the_same_bytes(
 
 def test_the_file_has_these_keys(root: Path, study: Study) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={"notes": []})
-    value = raw(root)
+    value = raw_design(root)
     assert sorted(value) == [
         "baseline", "budget", "claims", "data", "described", "first", "now", "overridden", "question", "recipe", "run",
         "runs", "schema", "study", "trainer", "version",
     ]  # fmt: skip
     assert sorted(value["now"]) == [
-        "anytime", "claims", "cross", "placebos", "plan", "plan_sha256", "seeds", "study_sha256", "variants",
+        "anytime", "claims", "cross", "placebos", "plan", "plan_sha256", "seeds", "setting", "study_sha256",
+        "variants",
     ]  # fmt: skip
     assert value["first"] == value["now"]
     assert value["data"] == {"id": DATA_ID, "notes": []}
@@ -114,8 +111,8 @@ def test_the_first_design_stays_and_the_present_one_follows(study: Study, root: 
     assert second.now.plan.margin == 2.0
     assert second.now.study_sha256 != first.now.study_sha256
     assert len(second.runs) == 9
-    assert (root / "study.toml").read_text(encoding="utf-8") == STUDY
-    assert (root / "plan.toml").read_text(encoding="utf-8") == study.plan_text
+    copies = [(root / name).read_text(encoding="utf-8") for name in COPIES]
+    assert copies == [text, STUDY, "margin = 2.0\n", study.plan_text]
 
 
 def test_an_unchanged_design_is_not_written_again(study: Study, root: Path) -> None:
@@ -152,9 +149,10 @@ def test_an_older_design_has_the_defaults_and_keeps_its_bytes(
     study: Study, root: Path, write_study: WriteStudy
 ) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
-    old = raw(root)
+    old = raw_design(root)
     for when in ("first", "now"):
         del old[when]["cross"], old[when]["placebos"], old[when]["anytime"], old[when]["plan"]["draws"]
+        del old[when]["setting"]
     replace_json(root / "design.json", old)
     value = read(root)
     assert (value.first.cross, value.now.placebos, value.now.anytime) == ((), (), None)
@@ -165,7 +163,12 @@ def test_an_older_design_has_the_defaults_and_keeps_its_bytes(
     later = read_study(write_study(STUDY.replace("seeds = 2", 'seeds = 2\ncross = [["heads_1", "no_scale"]]')))
     write_design(root, later, data_id=DATA_ID, data_summary={})
     assert (read(root).first.cross, read(root).now.cross) == ((), (("heads_1", "no_scale"),))
-    assert raw(root)["first"] == old["first"]
+    first = raw_design(root)["first"]
+    setting = first.pop("setting")
+    assert {k: value for k, (_, value) in setting["recipe"].items()} == old[
+        "recipe"
+    ]  # known, since the study file had not changed until then
+    assert first == old["first"]
 
 
 def test_no_design_where_no_run_was_started(root: Path) -> None:
@@ -179,7 +182,7 @@ def test_no_design_where_no_run_was_started(root: Path) -> None:
 def test_a_design_that_lacks_a_key_is_refused_by_its_name(path: str, study: Study, root: Path) -> None:
     summary = {"splits": {"test": {"count": 5, "labels": [2, 3]}}}
     write_design(root, study, data_id=DATA_ID, data_summary=summary)
-    value = inner = raw(root)
+    value = inner = raw_design(root)
     *parents, key = path.split(".")
     for name in parents:
         inner = inner[int(name) if name.isdigit() else name]
@@ -187,12 +190,13 @@ def test_a_design_that_lacks_a_key_is_refused_by_its_name(path: str, study: Stud
     replace_json(root / "design.json", value)
     with pytest.raises(DesignError) as caught:
         read_design(root)
-    assert str(caught.value) == f"{root / 'design.json'}: {path} is missing"
+    rebuilds = "`knockout run` with the study file sets it aside and rebuilds it"
+    assert str(caught.value) == f"{root / 'design.json'}: {path} is missing; {rebuilds}"
 
 
 def test_a_value_of_the_wrong_kind_is_refused_by_its_key(study: Study, root: Path) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
-    value = raw(root)
+    value = raw_design(root)
     value["now"]["seeds"] = ["0", 1]
     replace_json(root / "design.json", value)
     with pytest.raises(DesignError, match=r'design\.json: now\.seeds\.0: Input should be a valid integer, got "0"'):
@@ -201,7 +205,7 @@ def test_a_value_of_the_wrong_kind_is_refused_by_its_key(study: Study, root: Pat
 
 def test_a_plan_out_of_its_bounds_is_refused(study: Study, root: Path) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
-    value = raw(root)
+    value = raw_design(root)
     value["first"]["plan"]["alpha"] = 0.9
     replace_json(root / "design.json", value)
     with pytest.raises(DesignError, match=r"design\.json: first\.plan\.alpha: .* less than 0\.5, got 0\.9"):
@@ -210,7 +214,7 @@ def test_a_plan_out_of_its_bounds_is_refused(study: Study, root: Path) -> None:
 
 def test_a_plan_with_an_unknown_key_is_refused(study: Study, root: Path) -> None:
     write_design(root, study, data_id=DATA_ID, data_summary={})
-    value = raw(root)
+    value = raw_design(root)
     value["now"]["plan"]["marginal"] = 1
     replace_json(root / "design.json", value)
     with pytest.raises(FaultsError, match=r'now\.plan\.marginal: unknown key \(did you mean "margin"'):

@@ -253,6 +253,9 @@ def test_a_record_is_whole_or_absent_wherever_the_disk_refuses(
     assert nth > (15 if status == "finished" else 9)  # 2 folders, 4 texts, files, the folder, the parent, the rename
 
 
+COPIES = ("study.toml", "plan.toml", "study.first.toml", "plan.first.toml")
+
+
 @pytest.mark.parametrize("torn", [False, True])
 def test_a_design_is_old_or_new_wherever_the_disk_refuses(
     torn: bool, study: Study, root: Path, write_study: WriteStudy
@@ -274,7 +277,7 @@ def test_a_design_is_old_or_new_wherever_the_disk_refuses(
         found = read_design(root)
         assert found is not None
         assert found == old or found.now.seeds == (0, 1, 2)
-        assert {p.name for p in root.iterdir()} == {"design.json", "study.toml", "plan.toml"}
+        assert {p.name for p in root.iterdir()} == {"design.json", *COPIES}
         save_design(root, old)
     assert nth > 3
 
@@ -293,8 +296,8 @@ def test_the_first_design_can_be_laid_down_again(torn: bool, study: Study, root:
         if hits[0] < nth:
             break
         write_design(root, study, data_id=DATA_ID, data_summary={})
-        assert (root / "study.toml").read_text() == study.text
-        assert (root / "plan.toml").read_text() == study.plan_text
+        texts = [study.text, study.plan_text] * 2
+        assert [(root / name).read_text() for name in COPIES] == texts
         found = read_design(root)
         assert found is not None
         assert found.first == found.now

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,11 +53,14 @@ def test_what_is_packed_reads_back(build_study: BuildStudy, tmp_path: Path) -> N
     assert set(found) == set(ledger.records)
     for run_id, record in ledger.records.items():
         other = found[run_id]
-        assert (other.config, other.outcome) == (record.config, record.outcome)
+        outcome = dict(other.outcome)
+        losses = outcome.pop("losses", None)
+        assert (other.config, outcome) == (record.config, record.outcome)
         assert other.final_loss() == pytest.approx(record.final_loss(), nan_ok=True)
         if record.has("predictions"):
             for name in ("label", "predicted"):
                 assert other.table("predictions")[name].to_pylist() == record.table("predictions")[name].to_pylist()
+            assert losses == {"sum": [100.0, 100.0], "squares": [50.0, 50.0]}  # 200 texts of each class, 0.5 nats each
         else:
             with pytest.raises(FileNotFoundError):
                 other.table("predictions")
@@ -102,6 +106,18 @@ def test_a_changed_row_is_told_and_the_others_stand(build_study: BuildStudy, tmp
         records, damaged = unpack(path)
         assert len(records) == len(rows) - 1
         assert damaged == [f"records.parquet: run {victim['run_id'][:12]}: changed since it was packed"]
+
+
+def test_a_row_that_no_reader_can_use_is_named_and_the_others_stand(
+    build_study: BuildStudy,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    first, *others = read_ledger(build_study({"baseline": [300, 301], "heads_1": [290, 288]})).records.values()
+    odd = replace(first, outcome={**first.outcome, "metrics": {"test": {"accuracy": 0.83}}})
+    pack([odd, *others], tmp_path / "records.parquet")
+    records, (line,) = unpack(tmp_path / "records.parquet")
+    assert {r.run_id for r in records} == {r.run_id for r in others}
+    assert f"run {first.run_id[:12]}: its test split has no two integers with 0 <= correct <= count" in line
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not Parquet at all"])

@@ -1,5 +1,6 @@
 """The built wheel works where there is no repository."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -20,12 +21,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
+def test_it_holds_the_package_and_its_pages_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     held = {n.removeprefix("knockout/") for n in names if n.startswith("knockout/")}
     source = REPOSITORY / "src" / "knockout"
     expected = {str(p.relative_to(source)) for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    assert held == expected
+    pages = {p.relative_to(REPOSITORY).as_posix() for p in (REPOSITORY / "docs").glob("*.md")}
+    pages |= {"ablations/README.md", "analysis/README.md", "analysis/RULES.md", "results/README.md"}
+    assert held == expected | {f"pages/{name}" for name in pages}
     assert {"plan.toml", "py.typed", "analysis/report/templates/report.html.j2"} <= held
     assert {n.split("/")[0].split("-")[0] for n in names} == {"knockout"}
 
@@ -48,3 +51,22 @@ def test_installed_elsewhere_it_reads_a_study_and_plans(wheel: Path, tmp_path: P
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.split() == ["0.5", "baseline", "heads_1"], done.stderr
+
+
+def test_installed_elsewhere_its_messages_name_pages_that_are_there(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(target)
+    named = set()
+    for path in (target / "knockout").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        named |= set(re.findall(r"(?:docs|analysis|ablations|results)/[\w-]+\.md", text))
+    assert "docs/your-own-model.md" in named
+    assert not {name for name in named if not (target / "knockout" / "pages" / name).is_file()}
+    program = (
+        f"import sys; sys.path.insert(0, {str(target)!r})\n"
+        "from knockout.cli import main\n"
+        "sys.argv[1:] = ['init', 'mine', '--trainer']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert f"explained in: {target / 'knockout/pages/docs/your-own-model.md'}" in done.stdout, done.stderr

@@ -3,10 +3,11 @@
 from knockout import Study, run, report
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path  # loaded where it is used: what the command loads first is little
+
     from knockout.analysis.report.write import Report
     from knockout.study import Study
     from knockout.sweep.coordinate import Ended
@@ -14,26 +15,34 @@ if TYPE_CHECKING:
 __all__ = ["Study", "report", "run"]
 
 
-def run(study: "Study", *, results: str | Path = "results", workers: int | None = None, quiet: bool = False) -> "Ended":
+def run(
+    study: "Study", *, results: "str | Path" = "results", workers: int | None = None, quiet: bool = False
+) -> "Ended":
     """Train what the study is missing below `results`, and say what it then has. As `knockout run`.
 
     One line on standard output for each run that ends, unless `quiet`. Raises what a user can mend:
     `knockout.data.sources.DataError`, `knockout.sweep.owner.HeldError`, `knockout.sweep.coordinate.RefusedError`.
     """
+    from pathlib import Path
+    from typing import TextIO, cast
+
     from rich.console import Console
 
+    from knockout.screen import stdout
     from knockout.sweep.coordinate import run_study
     from knockout.sweep.progress import PlainDisplay
 
-    display = PlainDisplay(Console(highlight=False, quiet=quiet))
+    display = PlainDisplay(Console(file=cast("TextIO", stdout), highlight=False, quiet=quiet))
     return run_study(study, results=Path(results), workers=workers, display=display)
 
 
-def report(folder: str | Path) -> "Report":
+def report(folder: "str | Path") -> "Report":
     """Judge what a study has so far and write its report into the folder. As `knockout report`.
 
     Raises `knockout.analysis.results.ResultsError` where nothing has finished, or records contradict each other.
     """
+    from pathlib import Path
+
     from knockout.analysis.report.write import write_report
 
     return write_report(Path(folder))

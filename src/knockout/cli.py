@@ -16,14 +16,18 @@ from knockout.console import (
     err,
     fields_text,
     out,
+    print_change,
     print_cost,
+    print_damaged,
     print_dead,
     print_design,
     print_facts,
     print_unpaired,
     print_verdicts,
 )
-from knockout.errors import UserError
+from knockout.errors import UserError, disk_error_text
+from knockout.screen import stdout
+from knockout.terminal import write_any_text
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -44,7 +48,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
+FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, OUTPUT_LOST, INTERRUPTED = 0, 1, 2, 3, 4, 128
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file. `knockout init` writes an example.")]
 StudyFolder = Annotated[
@@ -69,12 +73,26 @@ class Tokens(enum.StrEnum):
 
 
 def main() -> None:
-    """Run the command line. An error of the user is printed on standard error, with exit code 2."""
+    """Run the command line. What the user can mend is printed on standard error, with exit code 2."""
+    stdout.lost = None
+    code: int | str | None
+    write_any_text()
     try:
         app()
-    except (UserError, PermissionError) as error:
+        code = FINISHED
+    except SystemExit as ended:
+        code = ended.code
+    except UserError as error:
         err.print(f"[red]knockout:[/red] {escape(str(error))}", soft_wrap=True)
-        sys.exit(USER_FAULT)
+        code = USER_FAULT
+    except OSError as error:  # a disk that is full, a folder that cannot be written
+        err.print(f"[red]knockout:[/red] {escape(disk_error_text(error))}", soft_wrap=True)
+        code = USER_FAULT
+    if stdout.lost is not None:
+        if not isinstance(stdout.lost, BrokenPipeError):  # a reader that has seen enough, such as `head`
+            err.print(f"[red]knockout:[/red] standard output was lost: {escape(str(stdout.lost))}", soft_wrap=True)
+        code = code or OUTPUT_LOST
+    sys.exit(code)
 
 
 @app.callback()
@@ -140,12 +158,20 @@ def describe_data(
 
 
 @app.command()
-def init(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.")]) -> None:
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or an empty folder.")],
+    trainer: Annotated[
+        bool, typer.Option("--trainer", help="Also write a trainer of your own, which the study then names.")
+    ] = False,
+) -> None:
     """Write an example study and plan, every key commented."""
+    from knockout.pages import page
     from knockout.starter import write_starter
 
-    study, plan = write_starter(folder)
-    out.print(f"written: {study} and {plan}", soft_wrap=True)
+    study, *others = write_starter(folder, trainer=trainer)
+    out.print(f"written: {', '.join(map(str, (study, *others[:-1])))} and {others[-1]}", soft_wrap=True)
+    if trainer:
+        out.print(f"explained in: {page('docs/your-own-model.md')}", soft_wrap=True)
     out.print(f"next: knockout check {study}", soft_wrap=True)
 
 
@@ -158,6 +184,7 @@ def check(
     """Show what a study will run, which differences its seeds can detect, and the cost. Writes no results."""
     from knockout.analysis import stopping
     from knockout.analysis.inference.outlook import outlook, sentences
+    from knockout.ledger import damaged_files
     from knockout.study import read_study
     from knockout.sweep.survey import survey
 
@@ -165,9 +192,13 @@ def check(
     state = survey(read, results / read.name)
     print_design(read, state.data.summary)
     have = sum(run.id in state.ledger.records for run in state.runs)
+    for _, line in damaged_files(state.root):
+        out.print(f"damaged: {escape(line)}", soft_wrap=True)
     if have:
         known = f"{have} of {len(state.runs)} runs have a result, {len(state.wanted)} would be trained"
         out.print(f"{escape(str(state.root))}: {known}", soft_wrap=True)
+        print_change(state.change)
+    print_damaged(state.ledger.damaged)
     out.print()
     out.print("[bold]What it can show[/bold]")
     k, n = len(read.variants), len(read.seeds)
@@ -196,14 +227,22 @@ def run(
         bool, typer.Option("--dry-run", help="List the runs that would be trained. Writes nothing.")
     ] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Also retry runs that have failed three times.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Go on where runs fail with the same error, one after the other.")
+    ] = False,
     allow_mixed: Annotated[
         bool, typer.Option("--allow-mixed", help="Continue although records come from another device or torch version.")
+    ] = False,
+    same_trainer: Annotated[
+        bool,
+        typer.Option("--same-trainer", help="Declare that the trainer's edits since its first runs change no number."),
     ] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over a folder whose lock another machine left behind.")
     ] = False,
 ) -> None:
     """Train the missing runs of a study. Stop it at any time; the same command continues."""
+    from knockout.ledger import damaged_files
     from knockout.study import read_study
     from knockout.sweep.coordinate import run_study
     from knockout.sweep.progress import LiveDisplay, PlainDisplay
@@ -214,7 +253,10 @@ def run(
     there = "" if (results / read.name / "design.json").exists() else " (new)"
     out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
     if dry_run:
+        for _, damage in damaged_files(results / read.name):
+            out.print(f"damaged: {escape(damage)}", soft_wrap=True)
         state = survey(read, results / read.name, only=only or (), retry=retry)
+        print_damaged(state.ledger.damaged)
         for name in read.arms:
             seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
             if seeds:
@@ -222,6 +264,7 @@ def run(
         given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
         if state.stop is not None:
             out.print(escape(str(state.stop)), soft_wrap=True)
+        print_change(state.change)
         train = len(state.wanted)
         most = "at most " if read.anytime and not only and train else ""
         out.print(f"{most}{train} of {len(state.chosen)} runs would be trained{given_up}; nothing was written")
@@ -235,13 +278,19 @@ def run(
             take_over=take_over,
             allow_mixed=allow_mixed,
             retry=retry,
+            keep_going=keep_going,
             only=only or (),
+            same_trainer=same_trainer,
         )
     except OSError as error:  # such as a full disk: every record that was written is complete
-        err.print(f"[red]knockout:[/red] {escape(str(error))}; fix this and continue with: {again}", soft_wrap=True)
+        fault = escape(disk_error_text(error))
+        err.print(f"[red]knockout:[/red] {fault}; then continue with: {again}", soft_wrap=True)
         raise typer.Exit(MISSING) from error
+    if stdout.lost is not None:
+        err.print(f"trained without a screen: {ended.root}: {ended.totals}", soft_wrap=True)
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
     print_dead(ended.root, ended.totals.finished)
+    print_change(ended.change)
     if ended.stop is not None:
         out.print(escape(str(ended.stop)), soft_wrap=True)
     if ended.signal:
@@ -251,6 +300,15 @@ def run(
         names = ", ".join(f"{r.variant} seed {r.seed}" for r in ended.exhausted[:5])
         more = f" and {len(ended.exhausted) - 5} more" if len(ended.exhausted) > 5 else ""
         out.print(f"given up after three tries: {names}{more}; {again} --retry retries them", soft_wrap=True)
+    if ended.alike is not None:
+        out.print(f"\n{escape(ended.alike.error)}", soft_wrap=True)
+        log = f" (log: {ended.alike.log})" if ended.alike.log else ""
+        out.print(
+            f"stopped: {ended.alike.count} runs, one after the other, failed with this error{log}; fix it and continue"
+            f" with: {again}; --keep-going tries the others all the same",
+            soft_wrap=True,
+        )
+        raise typer.Exit(MISSING)
     if ended.budget_spent:
         out.print(f"the budget is spent; raise budget.hours and continue with: {again}", soft_wrap=True)
         raise typer.Exit(BUDGET_SPENT)
@@ -270,7 +328,9 @@ def report(folder: StudyFolder) -> None:
     print_verdicts(written.comparison, written.results.design.described, late)
     for line in written.answer:
         out.print(escape(line))
+    print_change(written.results.change)
     out.print()
+    print_damaged(written.results.damaged)
     out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
 
 
@@ -373,11 +433,17 @@ def pack(
 ) -> None:
     """Pack all records of a study into one small file, which `run` and `report` read like the records."""
     from knockout.analysis.publish import pack_study
-    from knockout.design import read_design
+    from knockout.design import DesignError, read_design
 
     path = output or folder / "records.parquet"
-    count, size = pack_study(folder, path)
-    design = read_design(folder)
+    count, size, damaged = pack_study(folder, path)
+    for line in damaged:
+        out.print(f"damaged, not packed: {escape(line)}", soft_wrap=True)
+    try:
+        design = read_design(folder)
+    except DesignError as error:  # records are packed without it
+        out.print(f"damaged: {escape(str(error))}", soft_wrap=True)
+        design = None
     planned = len(design.runs) if design else 0
     of = f" of {planned} planned runs" if planned else ""
     out.print(f"{path}: {count} records{of}, {size / 1000:.0f} kB", soft_wrap=True)
@@ -398,15 +464,16 @@ def publish(
 @app.command()
 def status(folder: StudyFolder) -> None:
     """Show which runs of a study are finished, running or missing."""
-    from knockout.design import read_design
-    from knockout.ledger import read_ledger
+    from knockout.design import absence, read_design
+    from knockout.ledger import damaged_files, read_ledger
+    from knockout.source_changes import change_in_folder
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
+    from knockout.sweep.progress import Reasons
 
     design = read_design(folder)
     if design is None:
-        err.print(f"[red]knockout:[/red] {escape(str(folder))}: no study was started here", soft_wrap=True)
-        raise typer.Exit(USER_FAULT)
+        raise UserError(absence(folder))
     ledger = read_ledger(folder)
     stop = _stop(folder, design)
     needless = set(stop.needless) if stop else set()
@@ -415,6 +482,7 @@ def status(folder: StudyFolder) -> None:
     owner = coordinator(folder)
     out.print(f"{design.study}: {counts}")
     print_dead(folder, counts.finished)
+    print_change(change_in_folder(folder, design, ledger))
     if stop is not None:
         out.print(escape(str(stop)), soft_wrap=True)
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none running'}")
@@ -434,13 +502,16 @@ def status(folder: StudyFolder) -> None:
         seeds = ", ".join(str(run.seed) for run in ledger.missing(list(runs.values())) if run.variant == name)
         if seeds:
             out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
-    for line in ledger.damaged:
-        out.print(f"damaged, counted as missing: {escape(line)}")
+    print_damaged(ledger.damaged)
+    for _, line in damaged_files(folder):
+        out.print(f"damaged: {escape(line)}", soft_wrap=True)
+    reasons = Reasons()
     for run_id, attempts in ledger.attempts.items():
         if run_id in runs and run_id not in ledger.records:
             last = attempts[-1].outcome
             name = f"{runs[run_id].variant} seed {runs[run_id].seed}"
-            out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {last['reason']}"), soft_wrap=True)
+            why = reasons.shown(last["reason"])
+            out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {why}"), soft_wrap=True)
     raise typer.Exit(MISSING if counts.missing else FINISHED)
 
 

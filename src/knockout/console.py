@@ -1,65 +1,79 @@
 """What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+
+from knockout.strict import printable
+from knockout.terminal import NAMES, Column, err, fitted, out
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from knockout.analysis.inference.comparison import Comparison
+    from knockout.analysis.inference.contrasts import Contrast
     from knockout.analysis.report.unpaired import UnpairedComparison
     from knockout.data.describe import Facts
     from knockout.design import Variant
     from knockout.job import DataRef
+    from knockout.plan import Plan
+    from knockout.source_changes import SourceChange
     from knockout.study import Study
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-err = Console(stderr=True, highlight=False)
+__all__ = ["err", "out"]
 
 SHOWN_CLASSES = 20
 
 SMALL_SPLIT = 0.1
-"""Validation accuracy above the majority share. A bar higher than this is more than a model may gain."""
+"""Test accuracy above the majority share. A bar higher than this is more than a model may gain."""
+
+UNEVEN_SHARE = 0.8
+"""The majority share of the test labels above which accuracy says little."""
 
 UNKNOWN_SHARE = 0.2
 """Share of unknown validation tokens above which another tokenisation is advised."""
 
 
 def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]", late: "Mapping[str, str]") -> None:
-    """Print the verdict table. `described`: what each variant changes; `late`: why some are exploratory."""
+    """Print the verdict table, below the baseline and sorted by effect.
+
+    `described`: what each variant changes; `late`: why some are exploratory.
+    """
     from knockout.analysis.report import sentences
 
     metric = comparison.metric
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("variant", overflow="fold")
-    if described:
-        table.add_column("changes", overflow="fold")
     level = sentences.header(metric).replace(",", "")
-    for column in ("pairs", "failed runs", f"{level[:1].lower()}{level[1:]}", "difference [95 % CI]", "p (Holm)"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    for c in comparison.contrasts:
-        marks = [sentences.verdict_text(c), *(["exploratory"] if c.variant in late else [])]
-        marks += ["normal theory only"] if c.normal_theory_only else []
-        estimate = sentences.signed(c.estimate.difference, metric.digits) if c.estimate else sentences.DASH
-        cells = (
-            c.variant,
-            *([sentences.change(described, c.variant)] if described else []),
-            f"{c.n_pairs}/{c.n_planned}",
-            f"{c.arm.failures} of {c.arm.runs}",
-            sentences.level(c.arm, metric.digits),
-            f"{estimate} {sentences.interval(c.estimate, metric.digits)}",
-            sentences.p_text(c.p_holm),
-            ", ".join(marks),
+    columns = (
+        Column(name="variant", folds=True, least=NAMES),
+        Column(name="changes", folds=True, drop=4),
+        Column(name="pairs", right=True, drop=2),
+        Column(name="failed runs", right=True, drop=1),
+        Column(name=f"{level[:1].lower()}{level[1:]}", right=True, drop=3),
+        Column(name="difference [95 % CI]", right=True),
+        Column(name="p (Holm)", right=True),
+        Column(name="verdict", folds=True, below=True, verdict=True),
+    )
+    base = comparison.contrasts[0].baseline
+    failed = f"{base.failures} of {base.runs}"
+    rows = [(comparison.baseline, "", "", failed, sentences.level(base, metric.digits), "", "", "baseline")]
+    for c in sorted(comparison.contrasts, key=lambda c: _effect(c, metric.sign)):
+        difference = sentences.difference(c.estimate, metric.digits)
+        rows.append(
+            (
+                c.variant,
+                sentences.change(described, c.variant),
+                f"{c.n_pairs}/{c.n_planned}",
+                f"{c.arm.failures} of {c.arm.runs}",
+                sentences.level(c.arm, metric.digits),
+                f"{difference} {sentences.interval(c.estimate, metric.digits)}",
+                sentences.p_text(c.p_holm),
+                ", ".join([sentences.verdict_text(c), *sentences.flags(c, late)]),
+            )
         )
-        table.add_row(*map(escape, cells))
-    out.print(table)
+    shown = [i for i in range(len(columns)) if described or columns[i].name != "changes"]
+    out.print(fitted([columns[i] for i in shown], [[printable(row[i]) for i in shown] for row in rows], console=out))
     out.print()
 
 
@@ -68,14 +82,17 @@ def print_unpaired(comparison: "UnpairedComparison") -> None:
     from knockout.analysis.report.sections.unpaired import WEAKER
 
     shown = comparison.verdict_table()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in shown.columns:
-        table.add_column(column.title, justify="right" if column.number else "left", overflow="fold")
-    for row in shown.rows:
-        table.add_row(*(escape("; ".join(part for part in (cell.text, *cell.notes) if part)) for cell in row))
-    out.print(table)
+    columns = [Column(name=c.title, right=c.number, folds=not c.number) for c in shown.columns]
+    rows = [[printable("; ".join(part for part in (cell.text, *cell.notes) if part)) for cell in r] for r in shown.rows]
+    out.print(fitted(columns, rows, console=out))
     out.print()
     out.print(f"[bold]{escape(WEAKER)}[/bold]", soft_wrap=True)
+
+
+def _effect(contrast: "Contrast", sign: int) -> tuple[bool, float]:
+    """The order of the table: what lowers the metric's quality most comes first, what has no estimate last."""
+    estimate = contrast.estimate
+    return estimate is None, 0.0 if estimate is None else sign * estimate.difference
 
 
 def print_dead(root: Path, finished: int) -> None:
@@ -88,8 +105,25 @@ def print_dead(root: Path, finished: int) -> None:
     if dead:
         names = ", ".join(f"{variant} seed {seed}" for variant, seed in dead[:5])
         more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
-        dead_text = f"{len(dead)} of the finished runs are dead (accuracy at chance level)"
+        dead_text = f"{len(dead)} of the finished runs are dead (no better than a constant answer)"
         out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
+
+
+def print_damaged(lines: "Iterable[str]") -> None:
+    """Print which records cannot be read. They count as missing, and nothing of them is lost."""
+    for line in lines:
+        out.print(
+            f"damaged, counted as missing: {safe(line)}; `knockout run` sets it aside and trains it again",
+            soft_wrap=True,
+        )
+
+
+def print_change(change: "SourceChange") -> None:
+    """Print what has to be said of the sources of the trainer that a study's results come from, and the way on."""
+    for line in change.lines:
+        then = f": {change.way_on}" if change.undeclared else ""
+        colour = "red" if change.undeclared else "bold"
+        out.print(f"[{colour}]trainer[/{colour}]: {escape(line + then)}", soft_wrap=True)
 
 
 def design_notes(study: "Study") -> list[str]:
@@ -121,6 +155,7 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     from knockout.sweep.estimate import estimate
     from knockout.sweep.machine import machine_of
     from knockout.sweep.progress import describe
+    from knockout.trainers import DEFAULT_TRAINER
 
     machine = machine_of(study)
     devices, workers = machine.devices, machine.workers
@@ -130,24 +165,29 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     most = "at most " if study.anytime else ""
     time = describe(cost.start_seconds + cost.seconds / workers)
     evaluation = "" if cost.evaluation_counted else ", without evaluation"
-    ours = study.trainer.path == "knockout.train:train" and devices == ("cpu",)
+    measured = "on one whole run" if cost.whole else f"over a few steps of every variant{evaluation}"
+    ours = study.trainer.path == DEFAULT_TRAINER and devices == ("cpu",)
     later = " (later up to 0.8 GB more per worker, for kernels of every batch size)" if ours else ""
     out.print(
         f"- about {time} for {most}{runs} runs with {workers} workers on {devices[0]} "
-        f"(measured over a few steps of every variant{evaluation}), {cost.peak_bytes * workers / 1e9:.1f} GB of memory "
+        f"(measured {measured}), {cost.peak_bytes * workers / 1e9:.1f} GB of memory "
         f"at first{later}, {cost.disk_bytes / 1e6:.1f} MB of disk"
     )
     slowest = max(cost.paces, key=lambda name: cost.paces[name].seconds_per_step)
     pace = cost.paces[slowest]
-    out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
+    if pace.seconds_per_step:
+        out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
+    for note in dict.fromkeys(p.note for p in cost.paces.values() if p.note):
+        out.print(f"- {escape(study.trainer.path)}: {note}", soft_wrap=True)
+    if "test accuracy" in {p.objective for p in cost.paces.values()}:
+        out.print("- it reports no validation split: what is shown of a run is its test accuracy")
     for name, pace in cost.paces.items():
         if pace.trouble:
-            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}")
+            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}", soft_wrap=True)
 
 
 def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     """Print the variants, the seeds and the data of a study."""
-    from knockout.analysis.stats.chance import chance_level
     from knockout.variants import BASELINE, changes
 
     n, k = len(study.seeds), len(study.variants)
@@ -157,22 +197,11 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     total = f"{most}{n} seeds = {most}{n * len(study.arms)} runs"
     out.print(f"{k} variants and the baseline{placebos} x {total}, in blocks of one seed")
     if summary:
-        aside = summary["splits"]["validation"]
-        level = chance_level(aside["labels"], count=aside["count"], standard_errors=study.plan.dead_standard_errors)
-        p, bar = level.majority_share, level.bound
         text = 100 / summary["splits"]["test"]["count"]
         sizes = ", ".join(f"{split} {value['count']}" for split, value in summary["splits"].items())
         classes = len(summary["classes"])
         out.print(f"data: {escape(summary['source'])} ({sizes}), {classes} classes, {summary['tokens']} tokens")
-        out.print(
-            f"a run counts as alive above {100 * bar:.1f} % validation accuracy (always guessing gives"
-            f" {100 * p:.1f} %); one test example is {text:.2g} points"
-        )
-        if bar - p > SMALL_SPLIT:
-            out.print(
-                f"[red]validation is small[/red]: with {aside['count']} examples a run must exceed chance level by"
-                f" {100 * (bar - p):.0f} points to count as alive"
-            )
+        print_chance(study.plan, summary["splits"]["test"]["labels"], f"one test example is {text:.2g} points")
         if text > study.plan.margin and study.plan.metric != "log_loss":
             out.print(f"[red]test is small[/red]: one example is more than the margin of {study.plan.margin:g} points")
         for note in summary["notes"]:
@@ -181,13 +210,44 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
             out.print(f"  dropped: {count} ({escape(reason)})")
     if study.recipe is not None:
         out.print(f"recipe: {escape(fields_text(study.recipe))}")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("variant")
-    table.add_column("changes", overflow="fold")
+    rows = []
     for name, factors in study.factors.items():
         changed = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
-        table.add_row(name, escape(changed if name != BASELINE else fields_text(factors)))
-    out.print(table)
+        rows.append((name, printable(changed if name != BASELINE else fields_text(factors))))
+    out.print(fitted((Column(name="variant", folds=True), Column(name="changes", folds=True)), rows, console=out))
+
+
+def print_chance(plan: "Plan", test_labels: "Sequence[int]", example: str) -> None:
+    """Print what a run has to exceed so that it does not count as dead."""
+    from knockout.analysis.stats.chance import chance_level, constant_score
+
+    constant = constant_score(test_labels, plan.metric)
+    if plan.metric == "log_loss":
+        out.print(f"a run counts as dead unless its test log-loss is below {constant:.4f} nats (the class frequencies)")
+        return
+    if plan.metric == "macro_f1":
+        blind = 100 / sum(n > 0 for n in test_labels)
+        out.print(
+            f"always guessing gives {100 * constant:.1f} % macro-F1, any answer that ignores the text at most about"
+            f" {blind:.1f} %: a run that is no better counts as dead; {example}"
+        )
+        return
+    count = sum(test_labels)
+    bar = chance_level(test_labels, count=count, standard_errors=plan.dead_standard_errors).bound
+    out.print(
+        f"a run counts as alive above about {100 * bar:.1f} % test accuracy (always guessing gives"
+        f" {100 * constant:.1f} %); {example}"
+    )
+    if bar - constant > SMALL_SPLIT:
+        out.print(
+            f"[red]test is small[/red]: with {count} examples a run must exceed chance level by"
+            f" {100 * (bar - constant):.0f} points to count as alive"
+        )
+    if constant > UNEVEN_SHARE:
+        out.print(
+            f"[red]classes are uneven[/red]: always guessing has {100 * constant:.1f} % accuracy, so accuracy says"
+            ' little; consider metric = "macro_f1" in \\[plan]'
+        )
 
 
 def print_facts(source: str, facts: "Facts") -> None:
@@ -260,18 +320,12 @@ def print_facts(source: str, facts: "Facts") -> None:
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, column in enumerate(header):
-        table.add_column(column, justify="right" if i else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+    columns = [Column(name=name, right=i > 0, folds=True) for i, name in enumerate(header)]
+    out.print(fitted(columns, rows, console=out))
 
 
 def safe(text: str) -> str:
     """A text from a user's data, made safe for the terminal: no markup, no control characters."""
-    from knockout.strict import printable
-
     return escape(printable(text))
 
 

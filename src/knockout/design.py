@@ -1,27 +1,33 @@
 """design.json: the study as it is now, and as it was when its first run started.
 
 `Design` is the one reading of the file. What older files lack has its default here, and stays out of the file when it
-is written again.
+is written again. The file holds its own sha256 (older ones do not), so that a changed one is not taken for a design.
 """
 
+import contextlib
 import functools
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
+from knockout.copies import oldest_copy, write_copies
 from knockout.errors import UserError
-from knockout.files import replace_json
+from knockout.files import json_text, replace_json
 from knockout.plan import build_plan
 from knockout.strict import FaultsError, got_text
-from knockout.study import SCHEMA, Budget, Claim, Plan, Run, RunSpec, Study, digest
+from knockout.study import SCHEMA, Budget, Claim, Plan, Run, RunSpec, Study, digest, read_copy
 from knockout.study import design as runs_of
 from knockout.variants import BASELINE, changes
 
 FILE = "design.json"
+CHECKSUM = "sha256"
+"""Its key for the sha256 of everything else in it."""
+REBUILDS = "`knockout run` with the study file sets it aside and rebuilds it"
 
 
 class DesignError(UserError, ValueError):
@@ -34,6 +40,20 @@ class Anytime:
 
     process: Literal["sign", "t"]
     max_seeds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What the numbers of a run depend on, beside its seed, as plain JSON values."""
+
+    trainer: str
+    version: int
+    recipe: Mapping[str, tuple[object, object]]
+    """key -> its default, its value"""
+    factors: Mapping[str, Mapping[str, tuple[object, object]]]
+    """variant -> factor -> the baseline's level, its own; the baseline among them"""
+    data: Mapping[str, object]
+    """the keys of `[data]` as the study file has them, and the `id` where it is known"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +73,8 @@ class Snapshot:
     """arms that are the baseline on other streams: run, and no variants"""
     anytime: Anytime | None = None
     """`None` where all seeds are run"""
+    setting: Setting | None = field(default=None, compare=False)
+    """`None` in older files"""
     absent: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """the keys that the file lacks, `plan.KEY` those of its plan"""
 
@@ -122,23 +144,39 @@ class Design:
     now: Snapshot
     first: Snapshot
     """when the first run started"""
+    same_trainer: tuple[tuple[str, ...], ...] = ()
+    """groups of sources of the trainer (sha256) that `run --same-trainer` declared to make the same numbers"""
+    rebuilt: tuple[str, ...] = ()
+    """sentences on what is not known any more, since the file was lost and laid down again beside results"""
+
+
+def absence(root: Path) -> str:
+    """Why a folder without design.json cannot be read, in one line."""
+    runs = any((root / "runs").glob("[!.]*")) if (root / "runs").is_dir() else False
+    if runs or any(root.glob("records*.parquet")) or oldest_copy(root) is not None:
+        return f"{root / FILE} is missing; `knockout run` with the study file rebuilds it"
+    return f"{root}: no {FILE}, so no study was ever started here"
 
 
 def read_design(root: Path) -> Design | None:
-    """The design in a study's folder, or `None` where no run was ever started.
+    """The design in a study's folder, or `None` where there is no design.json.
 
-    Raises `DesignError` for a file that is torn, lacks a key or has a value of the wrong type or out of its bounds, and
-    `FaultsError` for a plan with an unknown key.
+    Raises `DesignError` for a file that is torn, lacks a key, has a value of the wrong type or out of its bounds, or
+    was changed since it was written, and `FaultsError` for a plan with an unknown key.
     """
     path = root / FILE
+    if path.is_dir():
+        raise DesignError(f"{path}: not readable (a folder); {REBUILDS}")
     if not path.is_file():
         return None
     content = path.read_bytes()
     try:
         design = _reader().validate_json(content, strict=True)
     except pydantic.ValidationError as error:
-        raise DesignError(_said(path, error)) from error
+        raise DesignError(f"{_said(path, error)}; {REBUILDS}") from error
     raw = json.loads(content)
+    if not _holds(raw):
+        raise DesignError(f"{path}: changed since it was written; {REBUILDS}")
     for when in ("first", "now"):
         _, faults = build_plan(raw[when]["plan"], str(path), f"{when}.plan")
         if faults:
@@ -151,46 +189,60 @@ def read_design(root: Path) -> Design | None:
     )
 
 
-def write_design(root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any]) -> tuple[Run, ...]:
+def write_design(
+    root: Path,
+    study: Study,
+    *,
+    data_id: str,
+    data_summary: Mapping[str, Any],
+    results: int = 0,
+    same_trainer: tuple[str, ...] = (),
+) -> tuple[Run, ...]:
     """Write the study's design before its first run, update it on later calls, and return the planned runs.
 
-    The first call copies study and plan into the folder. Later calls keep `first`: what was added after results existed
-    is exploratory. A file that says the same already is left alone.
+    Later calls keep `first`: what was added after results existed is exploratory. `results`: how many runs have a
+    result already; where there is no design beside them, the new one says what is not known any more. Copies of the
+    study file and the plan are kept as they are now and as they were first. `same_trainer`: sources of the trainer that
+    are declared to make the same numbers, kept with those of earlier calls. A file that says the same already is left
+    alone.
     """
     root.mkdir(parents=True, exist_ok=True)
     before = read_design(root)
-    planned = planned_design(root, study, data_id=data_id, data_summary=data_summary)
-    if before is None:
-        (root / "study.toml").write_text(study.text, encoding="utf-8")
-        (root / "plan.toml").write_text(study.plan_text, encoding="utf-8")
+    planned = planned_design(root, study, data_id=data_id, data_summary=data_summary, results=results)
+    if same_trainer:
+        planned = replace(planned, same_trainer=(*planned.same_trainer, same_trainer))
+    write_copies(root, "study", study.text, first_sha256=planned.first.study_sha256)
+    write_copies(root, "plan", study.plan_text, first_sha256=planned.first.plan_sha256)
     if planned != before:
         save_design(root, planned)
     return planned.runs
 
 
 def save_design(root: Path, design: Design) -> None:
-    """Write design.json whole, without the keys that the file it was read from lacked."""
+    """Write design.json whole, with its checksum, without the keys that the file it was read from lacked."""
     document = asdict(design)
     for key in ("data", "first", "now"):
         document[key] = _present(document[key], document[key].pop("absent"))
+    if not design.same_trainer:
+        del document["same_trainer"]
     document["runs"] = [{k: v for k, v in run.items() if v is not None} for run in document["runs"]]
-    replace_json(root / FILE, document)
+    if not design.rebuilt:
+        del document["rebuilt"]
+    replace_json(root / FILE, {**document, CHECKSUM: digest(json_text(document))})
 
 
-def planned_design(root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any]) -> Design:
-    """The design that `write_design` would write to this folder."""
-    before = read_design(root)
-    now = Snapshot(
-        study_sha256=digest(study.text),
-        plan_sha256=digest(study.plan_text),
-        plan=study.plan,
-        variants=study.variants,
-        seeds=study.seeds,
-        claims=tuple(claim.id for claim in study.claims),
-        cross=study.cross,
-        placebos=study.placebos,
-        anytime=Anytime(process=study.anytime, max_seeds=len(study.seeds)) if study.anytime else None,
-    )
+def planned_design(
+    root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any], results: int = 0
+) -> Design:
+    """The design that `write_design` would write to this folder. One that cannot be read would be rebuilt."""
+    try:
+        before = read_design(root)
+    except DesignError:
+        before = None
+    now = _snapshot(study, data_id=data_id)
+    first, rebuilt = (_first_of(before), before.rebuilt) if before else (now, ())
+    if before is None and results:
+        first, rebuilt = _recovered(root, study, results=results) or (now, rebuilt)
     return Design(
         schema=SCHEMA,
         study=study.name,
@@ -207,8 +259,72 @@ def planned_design(root: Path, study: Study, *, data_id: str, data_summary: Mapp
         data=_summarised(data_id, data_summary),
         runs=runs_of(study, data_id=data_id),
         now=now,
-        first=before.first if before else now,
+        first=first,
+        rebuilt=rebuilt,
+        same_trainer=before.same_trainer if before else (),
     )
+
+
+def _snapshot(study: Study, *, data_id: str) -> Snapshot:
+    spec = {} if study.data is None else asdict(study.data)
+    setting = Setting(
+        trainer=study.trainer.path,
+        version=study.trainer.version,
+        recipe={} if study.recipe is None else _levels(study.recipe),
+        factors={name: _levels(factors) for name, factors in study.factors.items()},
+        data=_plain({**spec, **({"id": data_id} if data_id else {})}),
+    )
+    return Snapshot(
+        study_sha256=digest(study.text),
+        plan_sha256=digest(study.plan_text),
+        plan=study.plan,
+        variants=study.variants,
+        seeds=study.seeds,
+        claims=tuple(claim.id for claim in study.claims),
+        cross=study.cross,
+        placebos=study.placebos,
+        anytime=Anytime(process=study.anytime, max_seeds=len(study.seeds)) if study.anytime else None,
+        setting=setting,
+    )
+
+
+def _first_of(before: Design) -> Snapshot:
+    """The first snapshot; that of an older file gets its setting from the design, where the study file is the same."""
+    first = before.first
+    if first.setting is not None or first.study_sha256 != before.now.study_sha256:
+        return first
+    setting = Setting(
+        trainer=before.trainer,
+        version=before.version,
+        recipe={key: (value, value) for key, value in before.recipe.items()},
+        factors={
+            name: {k: variant.changes.get(k, (level, level)) for k, level in variant.factors.items()}
+            for name, variant in before.described.items()
+        },
+        data={"id": before.data.id} if before.data.id else {},
+    )
+    return replace(first, setting=setting, absent=first.absent - {"setting"})
+
+
+def _recovered(root: Path, study: Study, *, results: int) -> tuple[Snapshot, tuple[str, ...]]:
+    """The first snapshot of a study whose design.json was lost, as far as a copy tells, and what is not known."""
+    had = f"{results} run{'' if results == 1 else 's'} had a result"
+    laid = f"{FILE} was missing or not readable, and was laid down on {datetime.now(UTC).date()}, when {had} already."
+    copy = oldest_copy(root)
+    if copy is not None:
+        file, plan = copy
+        with contextlib.suppress(FaultsError):
+            first = _snapshot(read_copy(file, name=study.name, plan=plan, folders=study.trainer.folders), data_id="")
+            said = (
+                f"What was planned before the first run is read from {file.name} and {plan.name} beside it; that these"
+                " are as they were then cannot be checked any more."
+            )
+            return first, (f"{laid} {said}",)
+    said = (
+        "What was planned before the first run (variants, seeds, plan, claims, recipe) is not known any more, nor when:"
+        " no contrast or claim can be shown to have been fixed before results existed."
+    )
+    return _snapshot(study, data_id=""), (f"{laid} {said}",)
 
 
 def _described(factors: Any, papers: Mapping[str, str]) -> Variant:
@@ -222,6 +338,30 @@ def _summarised(data_id: str, summary: Mapping[str, Any]) -> DataSummary:
     raw = {"id": data_id, **summary}
     data = pydantic.TypeAdapter(DataSummary).validate_python(raw)
     return replace(data, absent=_absent(DataSummary, raw))
+
+
+def _levels(factors: Any) -> Mapping[str, tuple[object, object]]:
+    """key -> default, value, of all fields of a recipe or of factors."""
+    differing = changes(factors)
+    levels = {key: differing.get(key, (value, value)) for key, value in asdict(factors).items()}
+    return {key: (before, after) for key, (before, after) in _plain(levels).items()}
+
+
+def _plain(value: Mapping[str, object]) -> dict[str, Any]:
+    """As it reads back from JSON."""
+    plain: dict[str, Any] = json.loads(json.dumps(value))
+    return plain
+
+
+def _holds(raw: dict[str, Any]) -> bool:
+    """Whether a document is what its checksum was made of; older files have none."""
+    stated = raw.get(CHECKSUM)
+    if stated is None:
+        return True
+    try:
+        return bool(stated == digest(json_text({k: v for k, v in raw.items() if k != CHECKSUM})))
+    except ValueError:  # NaN, or half a character: nothing that is ever written
+        return False
 
 
 @functools.cache

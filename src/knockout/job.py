@@ -7,6 +7,12 @@ A trainer is a function `train(job: Job) -> list[Outcome]` in a module that also
 - optionally `Recipe` (a frozen dataclass of what all runs share), `VARIANTS` (name -> Factors), `PAPERS`
   (factor -> source) and `faults(factors, recipe)` (factor -> why a combination cannot be built).
 
+What a trainer returns is checked before anything is written. Numbers, arrays and tensors of numpy and torch become
+plain numbers and lists. A run that is `finished` with a loss, gradient or metric that is not finite is recorded as
+diverged. A run whose outcome cannot be used is `crashed`, with a reason that shows what was returned and what is
+expected. That includes counts and predictions that contradict each other, and test examples that are not those of the
+study's other runs.
+
 The trainer calls `job.progress` at every step, or every few steps where they run asynchronously on a device. This call
 raises `Stopped` when the run has to end without a record.
 """
@@ -67,7 +73,7 @@ class Job:
     device: str  # "cpu", "cuda", "cuda:1", "mps"
     threads: int
     progress: Callable[[int, int, float], None]
-    """`progress(step, steps, loss)`: called during training; may raise `Stopped` or `TimedOut`."""
+    """`progress(step, steps, loss)`, three numbers: called during training; may raise `Stopped` or `TimedOut`."""
     log: Callable[[str], None]
 
 
@@ -97,7 +103,7 @@ class Predictions:
 
     label: list[int]
     predicted: list[int]
-    log_probability: list[float]  # of the true label, nats
+    log_probability: list[float]  # of the true label, nats: at most 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +113,7 @@ class Outcome:
     run_id: str
     status: Status
     metrics: dict[str, dict[str, float | int]]
-    """split -> metric -> value; at least `correct` and `count` for every evaluated split."""
+    """split -> metric -> value; at least `correct` and `count` for every evaluated split, and `test` if it finished."""
     curve: Curve
     epochs: list[Epoch] = field(default_factory=list)
     predictions: Predictions | None = None

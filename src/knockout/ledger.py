@@ -2,22 +2,25 @@
 
     <results>/<study>/
       design.json             the study as it is now, and as it was when the first run started (`knockout.design`)
-      study.toml, plan.toml   copies of the files as they were then
+      study.toml, plan.toml   copies of the files of the newest `run`; study.first.toml, plan.first.toml: of the first
       runs/<variant>-s<seed>-<id>/      one record per finished or diverged run
       attempts/<variant>-s<seed>-<id>-<n>/   what crashed, was killed, ran out of memory or time
       records*.parquet        packed records (`knockout.packed`), as good as those in folders
-      set_aside/              records that did not verify; never deleted
+      set_aside/              records and files that did not verify; never deleted
 
 A record is written into a temporary folder, its files and the folder are synced, and it is renamed into place: it is
 there whole, or not there. Its manifest holds the sha256 of every file, and a record that does not verify is missing.
 Runs are found by the id inside their record, never by the name of a folder.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from knockout.copies import KINDS, damaged_copies
+from knockout.design import DesignError, read_design
+from knockout.files import clear_temporary
 from knockout.job import RECORDED
 from knockout.packed import unpack
 from knockout.record import Record, set_aside, verified
@@ -75,6 +78,8 @@ def read_ledger(root: Path, *, damaged: Literal["set_aside", "report"] = "report
     for path in sorted(root.glob("records*.parquet")):
         packed, wrong = unpack(path)
         lines += wrong
+        if damaged == "set_aside" and wrong and not packed:  # else its other rows stand
+            set_aside(root, path)
         for record in packed:
             if record.status in RECORDED:
                 records.setdefault(record.run_id, record)  # a record with a folder of its own says more
@@ -82,6 +87,61 @@ def read_ledger(root: Path, *, damaged: Literal["set_aside", "report"] = "report
                 attempts.setdefault(record.run_id, []).append(record)
     ordered = {k: tuple(sorted(v, key=lambda r: str(r.outcome["ended"]))) for k, v in attempts.items()}
     return Ledger(root=root, records=records, attempts=ordered, damaged=tuple(lines))
+
+
+FOLDERS = ("runs", "attempts", "running", "figures", "set_aside")
+FILES = ("starts.log", "coordinator.json", "coordinator.lock")
+
+
+def damaged_files(root: Path) -> list[tuple[Path, str]]:
+    """What of a study's folder, its records aside, is not what it should be: each with one line that says so.
+
+    design.json, the copies of study file and plan, and files and folders that stand in each other's place. Raises
+    `FaultsError` for the plan of a later version.
+    """
+    found = []
+    try:
+        design = read_design(root)
+    except DesignError as error:
+        design = None
+        found.append((root / "design.json", str(error)))
+    if design is not None:
+        for kind in KINDS:
+            now, first = (getattr(s, f"{kind}_sha256") for s in (design.now, design.first))
+            found += damaged_copies(root, kind, now_sha256=now, first_sha256=first)
+    found += [(root / n, f"{n}: a file where a folder belongs") for n in FOLDERS if (root / n).is_file()]
+    found += [(root / n, f"{n}: a folder where a file belongs") for n in FILES if (root / n).is_dir()]
+    if (root / "running").is_dir():
+        folders = sorted(p for p in (root / "running").iterdir() if p.is_dir())
+        found += [(p, f"running/{p.name}: a folder where a file belongs") for p in folders]
+    return found
+
+
+def set_aside_files(root: Path) -> list[str]:
+    """Move what `damaged_files` names to `set_aside/`, and return its lines. Only the coordinator may."""
+    found = damaged_files(root)
+    for path, _ in found:
+        if path.exists():
+            set_aside(root, path)
+    starts = root / "starts.log"
+    if starts.is_file() and not starts.read_bytes().endswith(b"\n"):  # a line that was cut off does not spoil the next
+        with starts.open("ab") as file:
+            file.write(b"\n")
+    return [line for _, line in found]
+
+
+def results_in(root: Path) -> Iterator[Record]:
+    """The verified results that have a folder of their own, one after the other, by the folders' names."""
+    parent = root / "runs"
+    for folder in sorted(parent.glob("[!.]*")) if parent.is_dir() else []:
+        record, _ = verified(folder, "runs")
+        if record is not None:
+            yield record
+
+
+def clear_abandoned(root: Path) -> list[Path]:
+    """Remove what processes that died were writing into a study's folder; return what is removed."""
+    return clear_temporary(root / name for name in ("", "runs", "attempts", "figures"))
 
 
 def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:

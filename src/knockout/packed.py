@@ -2,7 +2,8 @@
 
 That is how a study moves from a rented machine to a laptop, how the halves of two machines are merged, and what is
 committed with a report. Kept are configurations, outcomes, validation per epoch, predictions, and curves as means over
-blocks of steps, at most 200 of them; left out are the log probabilities of single predictions, and the logs of results.
+blocks of steps, at most 200 of them; left out are the logs of results, and the log probabilities of single predictions,
+of which the sums and sums of squares by class are kept.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 
 from knockout.files import replace_file
 from knockout.job import RECORDED
-from knockout.record import Record, TableName
+from knockout.record import Record, TableName, class_losses, unusable
 
 CURVE_POINTS = 200
 MAX_BYTES = 2_000_000_000
@@ -89,14 +90,21 @@ def unpack(path: Path) -> tuple[list[Record], list[str]]:
         if not file.schema_arrow.equals(SCHEMA):
             return [], [f"{path.name}: no packed records, or of another version of knockout"]
         rows = file.read().to_pylist()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: a changed byte in a column's name
         return [], [f"{path.name}: not readable ({type(error).__name__}: {str(error).splitlines()[0]})"]
     records, damaged = [], []
     for row in rows:
+        why = "changed since it was packed"
         if _digest(row) == row["sha256"]:
-            records.append(_record(row, path))
-        else:
-            damaged.append(f"{path.name}: run {str(row['run_id'])[:12]}: changed since it was packed")
+            try:
+                record = _record(row, path)
+            except (ValueError, TypeError, RecursionError, pa.ArrowException) as error:
+                why = f"not readable ({type(error).__name__}: {error})"
+            else:
+                why = unusable(record.config, record.outcome)
+                records += [] if why else [record]
+        if why:
+            damaged.append(f"{path.name}: run {str(row['run_id'])[:12]}: {why}")
     return records, damaged
 
 
@@ -134,6 +142,9 @@ def _row(record: Record) -> dict[str, Any]:
     if record.has("predictions"):
         predictions = record.table("predictions")
         row |= {name: predictions[name].to_numpy().astype("<i2").tobytes() for name in ("label", "predicted")}
+        losses = class_losses(predictions)
+        if losses is not None and np.isfinite(losses["squares"]).all():
+            row["outcome"] = _json({**record.outcome, "losses": losses})
     row["sha256"] = _digest(row)
     return row
 

@@ -8,15 +8,16 @@ import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from knockout.files import json_text, sync
-from knockout.job import RECORDED, Outcome
+from knockout.files import json_text, sync, temporary_beside
+from knockout.job import RECORDED, Outcome, Status
 
 TableName = Literal["curve", "epochs", "predictions"]
 
@@ -133,12 +134,12 @@ def write_record(
     target = parent / name
     if not recorded:
         target = next(p for n in range(1, 10**6) if not (p := parent / f"{name}-{n}").exists())
-    temporary = parent / f".{name}-{uuid.uuid4().hex[:8]}"
+    temporary = temporary_beside(parent / name)
     try:
         temporary.mkdir()
         facts = {
             "status": outcome.status,
-            "reason": outcome.reason,
+            "reason": _writable(outcome.reason),
             "metrics": outcome.metrics,
             "costs": outcome.costs,
             "environment": dict(environment),
@@ -146,7 +147,7 @@ def write_record(
         }
         (temporary / "config.json").write_text(json_text(config), encoding="utf-8")
         (temporary / "outcome.json").write_text(json_text(facts), encoding="utf-8")
-        (temporary / "log.txt").write_text(log, encoding="utf-8")
+        (temporary / "log.txt").write_text(_writable(log), encoding="utf-8")
         if recorded:
             _write_tables(temporary, outcome)
         files = sorted(p for p in temporary.iterdir())
@@ -185,17 +186,82 @@ def verified(folder: Path, kind: str) -> tuple[Record | None, str]:
             return None, f"changed since it was written: {', '.join(sorted(wrong))}"
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         outcome = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+        why = unusable(config, outcome)
+        if why:
+            return None, why
         record = Record(run_id=str(config["run_id"]), config=config, outcome=outcome, storage=Folder(path=folder))
         if (record.status in RECORDED) != (kind == "runs"):
             return None, f"status {record.status} does not belong under {kind}/"
         return record, ""
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return None, f"not readable ({type(error).__name__}: {error})"
 
 
+def unusable(config: object, outcome: object) -> str:
+    """Why no reader could work with what a record says, although it is what was written; empty where one can.
+
+    Records that an earlier version wrote of whatever a trainer returned are such.
+    """
+    if not isinstance(config, Mapping) or not isinstance(outcome, Mapping):
+        return "its config and outcome are no tables"
+    texts = {**{k: config.get(k) for k in ("run_id", "variant")}, **{k: outcome.get(k) for k in ("status", "reason")}}
+    wrong = [name for name, text in texts.items() if not isinstance(text, str)]
+    if wrong:
+        return f"its {wrong[0]} is no text"
+    if outcome["status"] not in get_args(Status):
+        return f"unknown status {outcome['status']}"
+    if type(config.get("seed")) is not int:
+        return "its seed is no whole number"
+    metrics, costs = outcome.get("metrics"), outcome.get("costs")
+    if not (isinstance(metrics, Mapping) and isinstance(costs, Mapping)) or not isinstance(
+        outcome.get("environment"), Mapping
+    ):
+        return "its metrics, costs and environment are not all tables"
+    if any(type(value) not in (int, float) for value in costs.values()):
+        return "a cost is no number"
+    for split, values in metrics.items():
+        if not isinstance(values, Mapping):
+            return f"its metrics of the {split} split are no table"
+        correct, count = values.get("correct"), values.get("count")
+        if type(correct) is not int or type(count) is not int or not 0 <= correct <= count:
+            return f"its {split} split has no two integers with 0 <= correct <= count"
+        if any(type(value) not in (int, float) for value in values.values()):
+            return f"a metric of its {split} split is no number"
+    if outcome["status"] == "finished" and "test" not in metrics:
+        return "finished, and has no metrics of the test split"
+    try:
+        datetime.fromisoformat(outcome["ended"])
+    except (KeyError, TypeError, ValueError):
+        return "when it ended is no time"
+    return ""
+
+
+def class_losses(predictions: pa.Table) -> dict[str, list[float]] | None:
+    """ "sum" and "squares" of the losses (nats) of single predictions, over the examples of each class.
+
+    `None` for predictions without log probabilities, as those of packed records are.
+    """
+    if "log_probability" not in predictions.column_names or not predictions.num_rows:
+        return None
+    label = predictions["label"].to_numpy()
+    loss = -predictions["log_probability"].to_numpy().astype(float)
+    sums = {"sum": loss, "squares": loss * loss}
+    return {name: np.bincount(label, weights=values).tolist() for name, values in sums.items()}
+
+
 def set_aside(root: Path, folder: Path) -> None:
+    """Move a file or a folder of a study, never deleted, to `set_aside/` under a name that is free."""
+    if (root / "set_aside").is_file():
+        (root / "set_aside").rename(root / f"set_aside-{uuid.uuid4().hex[:8]}")
+        if folder == root / "set_aside":
+            return
     (root / "set_aside").mkdir(exist_ok=True)
     folder.rename(root / "set_aside" / f"{folder.name}-{uuid.uuid4().hex[:8]}")
+
+
+def _writable(text: str) -> str:
+    """A text in UTF-8: half characters, as in names of files that are not UTF-8, are written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _write_tables(folder: Path, outcome: Outcome) -> None:

@@ -5,9 +5,12 @@ numbers of any other component: runs of one seed are paired.
 """
 
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def stream(seed: int, purpose: str) -> np.random.SeedSequence:
@@ -15,7 +18,9 @@ def stream(seed: int, purpose: str) -> np.random.SeedSequence:
     return np.random.SeedSequence([seed, zlib.crc32(purpose.encode())])
 
 
-def generator(seed: int, purpose: str, device: str = "cpu") -> torch.Generator:
+def generator(seed: int, purpose: str, device: str = "cpu") -> "torch.Generator":
     """A torch generator for the stream of one purpose."""
+    import torch  # takes seconds, and a trainer without it needs `stream` alone
+
     state = stream(seed, purpose).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(state) & (2**63 - 1))

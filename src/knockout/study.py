@@ -18,10 +18,22 @@ from knockout.job import DataSpec
 from knockout.plan import Plan, default_plan_text, read_plan, read_study_plan
 from knockout.seeds import placebo_streams, read_placebos, read_seeds
 from knockout.strict import Fault, Faults, FaultsError, build, got_text, load_toml, nearest, shown, unknown_keys
+from knockout.trainer_source import import_folders, import_path
 from knockout.trainers import DEFAULT_TRAINER, Trainer, describe_trainer
 from knockout.variants import BASELINE, changes
 
-__all__ = ["Plan", "Run", "Study", "default_plan_text", "design", "digest", "read_plan", "read_study", "run_id"]
+__all__ = [
+    "Plan",
+    "Run",
+    "Study",
+    "default_plan_text",
+    "design",
+    "digest",
+    "read_copy",
+    "read_plan",
+    "read_study",
+    "run_id",
+]
 
 SCHEMA = 1
 """Of a run's id and record. Raised when their form changes."""
@@ -162,19 +174,48 @@ def design(study: Study, *, data_id: str) -> tuple[Run, ...]:
 
 
 def read_study(path: Path) -> Study:
-    """Read and check a study file and the plan that it names.
+    """Read and check a study file and the plan that it names. Its trainer may lie beside it, or in the current folder.
 
     Raises `FaultsError` with every fault of both.
     """
-    file = shown(path)
-    faults = Faults(_name_faults(path.stem, file))
+    folders = import_folders(path)
+    with import_path(folders):
+        return _read_study(path, folders)
+
+
+def _read_study(path: Path, folders: tuple[Path, ...]) -> Study:
     raw, text, unreadable = load_toml(path)
+    faults = _name_faults(path.stem, shown(path))
     if raw is None:
         raise FaultsError([*faults, *unreadable])
+    return _study(path, path.stem, raw, text, faults, folders)
+
+
+def read_copy(path: Path, *, name: str, plan: Path, folders: tuple[Path, ...]) -> Study:
+    """The study in a copy of its file. `name` is the study's; `plan` is a copy of the plan, wherever that was.
+
+    `folders`: where a trainer beside the study's own file is looked for.
+
+    Raises `FaultsError` with every fault of both.
+    """
+    raw, text, unreadable = load_toml(path)
+    if raw is None:
+        raise FaultsError(unreadable)
+    stated = raw.get("plan")
+    raw["plan"] = {**(stated if isinstance(stated, dict) else {}), "file": str(plan.absolute())}
+    with import_path(folders):
+        return _study(path, name, raw, text, [], folders)
+
+
+def _study(
+    path: Path, name: str, raw: Mapping[str, Any], text: str, known: list[Fault], folders: tuple[Path, ...]
+) -> Study:
+    file = shown(path)
+    faults = Faults(known)
     faults += unknown_keys(raw, KEYS, file, "")
     tables = {key: faults.take(_table(raw, key, file)) for key in TABLES}
     question = faults.take(_question(raw.get("question", ""), file))
-    trainer = faults.take(describe_trainer(raw.get("trainer", DEFAULT_TRAINER), file))
+    trainer = faults.take(describe_trainer(raw.get("trainer", DEFAULT_TRAINER), file, folders))
     seeds, stopping, wrong = read_seeds(raw, file)
     faults += wrong
     placebos = faults.take(read_placebos(raw.get("placebo", 0), raw.get("variants"), tables["variant"], file))
@@ -198,7 +239,7 @@ def read_study(path: Path) -> Study:
     assert run is not None
     assert budget is not None
     return Study(
-        name=path.stem,
+        name=name,
         path=path,
         text=text,
         question=question,

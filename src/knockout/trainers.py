@@ -7,13 +7,20 @@ contract in `knockout.job`.
 import dataclasses
 import importlib
 import inspect
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from knockout import variants as registry
+from knockout.pages import page
 from knockout.strict import Fault, got_text, nearest
+from knockout.trainer_source import Source, trainer_source
 
 DEFAULT_TRAINER = "knockout.train:train"
 
@@ -29,6 +36,10 @@ class Trainer:
     variants: Mapping[str, Any]
     papers: Mapping[str, str]
     faults: Any  # (factors, recipe) -> {factor: why it cannot be built}
+    source: Source = field(default=Source(), compare=False)
+    """as it was when the study was read"""
+    folders: tuple[Path, ...] = ()
+    """in which its imports are looked for besides Python's own"""
 
 
 def builtin_trainer() -> Trainer:
@@ -36,25 +47,30 @@ def builtin_trainer() -> Trainer:
     return _described(DEFAULT_TRAINER, registry)
 
 
-def describe_trainer(raw: object, file: str) -> tuple[Trainer | None, list[Fault]]:
-    """The trainer that a study names, or the faults of its name, its module or what that lacks."""
+def describe_trainer(raw: object, file: str, folders: Sequence[Path] = ()) -> tuple[Trainer | None, list[Fault]]:
+    """The trainer that a study names, or the faults of its name, its module or what that lacks.
+
+    `folders`: where it is looked for besides Python's own places; the caller has imports search them (`import_path`).
+    """
     allowed = f'"module:function", such as "{DEFAULT_TRAINER}"'
     if raw == DEFAULT_TRAINER:
         return builtin_trainer(), []
     if not isinstance(raw, str) or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", raw):
         return None, [Fault(file=file, key="trainer", got=f"got {got_text(raw)}", allowed=allowed)]
     module_name, function = raw.split(":")
+    source = trainer_source(raw, folders)
+    if source.hidden:
+        return None, [_hidden_fault(path, taken, file) for path, taken in source.hidden.items()]
     try:
-        module = importlib.import_module(module_name)
+        module = _imported(module_name, source)
     except (Exception, SystemExit) as error:  # a user's module may fail in any way, and it is reported here
-        got = f'importing "{module_name}" failed: {type(error).__name__}: {error}'
-        return None, [Fault(file=file, key="trainer", got=got, allowed=allowed)]
+        return None, [_import_fault(raw, error, source, file, folders)]
     lacking = [n for n in (function, "Factors", "VERSION") if not hasattr(module, n)]
     if lacking:
         names = [n for n, value in vars(module).items() if inspect.isfunction(value)]
         got = f'"{module_name}" has no {", ".join(lacking)}'
         hint = nearest(function, names) if function in lacking else ""
-        return None, [Fault(file=file, key="trainer", got=got, allowed="see knockout.job", nearest=hint)]
+        return None, [Fault(file=file, key="trainer", got=got, allowed=_contract(), nearest=hint)]
     classes = [n for n in ("Factors", "Recipe") if hasattr(module, n)]
     wrong = [
         *([] if callable(getattr(module, function)) else [f'"{function}" is no function']),
@@ -62,8 +78,56 @@ def describe_trainer(raw: object, file: str) -> tuple[Trainer | None, list[Fault
         *(f"{n} is no frozen dataclass with defaults for all fields" for n in classes if not _frozen(module, n)),
     ]
     if wrong:
-        return None, [Fault(file=file, key="trainer", got="; ".join(wrong), allowed="see knockout.job")]
-    return _described(raw, module), []
+        return None, [Fault(file=file, key="trainer", got="; ".join(wrong), allowed=_contract())]
+    return dataclasses.replace(_described(raw, module), source=source, folders=tuple(folders)), []
+
+
+_sources: dict[str, str] = {}
+"""module -> the hash of the trainer's source when this process imported it"""
+
+
+def _imported(name: str, source: Source) -> ModuleType:
+    """The trainer's module: imported again where its source has changed, or another folder's had the same name."""
+    loaded = {n: sys.modules[n] for n in source.files if n in sys.modules}
+    moved = any(
+        (there := getattr(module, "__file__", None)) is not None and os.path.realpath(there) != os.path.realpath(path)
+        for n, path in source.files.items()
+        if (module := loaded.get(n)) is not None
+    )
+    if moved or _sources.get(name, source.sha256) != source.sha256:
+        for n in loaded:
+            del sys.modules[n]
+    _sources[name] = source.sha256
+    return importlib.import_module(name)
+
+
+def _import_fault(trainer: str, error: BaseException, source: Source, file: str, folders: Sequence[Path]) -> Fault:
+    name = trainer.partition(":")[0]
+    got = f'importing "{name}" failed: {type(error).__name__}: {error}'
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+        searched = [
+            *map(str, folders),
+            f"PYTHONPATH ({os.environ.get('PYTHONPATH') or 'not set'})",
+            "what is installed",
+        ]
+        near = trainer.replace(".py:", ":") if ".py:" in trainer else ""
+        allowed = f'"module:function", such as "{DEFAULT_TRAINER}"; looked for in: {", ".join(searched)}'
+        return Fault(file=file, key="trainer", got=got, allowed=allowed, nearest=near)
+    own = {os.path.realpath(path) for path in source.files.values()}
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if os.path.realpath(f.filename) in own]
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    lacks = isinstance(error, ModuleNotFoundError)
+    allowed = "install what it imports, or put its folder on PYTHONPATH" if lacks else "a module that can be imported"
+    return Fault(file=file, key="trainer", got=got + where, allowed=allowed)
+
+
+def _hidden_fault(path: Path, taken: str, file: str) -> Fault:
+    got = f"{path} is not what is imported: {taken} has the same name, and comes first"
+    return Fault(file=file, key="trainer", got=got, allowed="another name for the file, or its folder on PYTHONPATH")
+
+
+def _contract() -> str:
+    return f"see {page('docs/your-own-model.md')}"
 
 
 def _frozen(module: Any, name: str) -> bool:

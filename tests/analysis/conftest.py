@@ -90,7 +90,7 @@ def outcome(run: Run, told: int | str) -> Outcome:
     """What a trainer would answer: the same for the same run."""
     rng = np.random.default_rng([run.seed, len(run.variant)])
     status: Status = "finished" if told == "dead" or isinstance(told, int) else told  # type: ignore[assignment]
-    right = int(0.75 * TEST) if isinstance(told, str) else told
+    right = told if isinstance(told, int) else TEST // 2 if told == "dead" else int(0.75 * TEST)
     validation = VALIDATION // 2 if told == "dead" else int(0.8 * VALIDATION)
     loss = [float(x) for x in 0.3 + 0.4 * np.exp(-np.arange(STEPS) / 10) + rng.normal(0, 0.02, STEPS)]
     if status == "diverged":
@@ -126,10 +126,12 @@ def predictions(right: int) -> Predictions:
     return Predictions(label=LABELS, predicted=predicted, log_probability=[-0.5] * TEST)
 
 
-def write_run(root: Path, study: Study, run: Run, told: int | str, *, answer: Outcome | None = None) -> Path:
+def write_run(
+    root: Path, study: Study, run: Run, told: int | str, *, answer: Outcome | None = None, data_id: str = DATA_ID
+) -> Path:
     return write_record(
         root,
-        config=run_config(study, run, data_id=DATA_ID),
+        config=run_config(study, run, data_id=data_id),
         outcome=answer or outcome(run, told),
         environment={
             "host": "box",

@@ -1,4 +1,4 @@
-import json
+from dataclasses import replace
 from pathlib import Path
 
 from knockout.analysis import history
@@ -6,7 +6,9 @@ from knockout.analysis.report.write import write_report
 from knockout.analysis.results import load
 from knockout.design import write_design
 from knockout.files import replace_json
+from knockout.study import read_study
 from tests.analysis.conftest import DATA_ID, BuildStudy, data_summary, write_run, write_study
+from tests.designs import raw_design
 
 CLAIM = '[[claims]]\nid = "X"\nvariant = "heads_1"\nsays = "{}"\n'
 
@@ -76,9 +78,84 @@ def test_claims_that_were_turned_later_are_exploratory(build_study: BuildStudy) 
     assert "exploratory: stated after" in write_report(root).paths["report.md"].read_text(encoding="utf-8")
 
 
+def _head(root: Path) -> str:
+    return write_report(root).paths["report.md"].read_text(encoding="utf-8").partition("\n## ")[0]
+
+
+def test_another_recipe_is_told_in_the_head_with_the_old_and_the_new_value(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302]})
+    _again(root, ["heads_1"], 3, extra="[train]\nepochs = 6")
+    why = "the recipe's epochs changed from 3 to 6 after the first run"
+    assert history.exploratory(load(root)) == {"heads_1": why}
+    assert why in _head(root)
+
+
+def test_other_data_are_told_in_the_head(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302]})
+    study = read_study(root.parent / "synthetic.toml")
+    for run in write_design(root, study, data_id="cd" * 32, data_summary=data_summary()):
+        write_run(root, study, run, 300, data_id="cd" * 32)
+    why = f"the data changed from id {DATA_ID} to id {'cd' * 32} after the first run"
+    assert history.exploratory(load(root)) == {"heads_1": why}
+    assert why in _head(root)
+    path = root.parent / "synthetic.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace('"rotten_tomatoes"', '"a.csv"'), encoding="utf-8")
+    write_design(root, read_study(path), data_id="ef" * 32, data_summary=data_summary())
+    why = 'the data\'s source changed from "rotten_tomatoes" to "a.csv" after the first run'
+    assert history.exploratory(load(root)) == {"heads_1": why}
+
+
+def test_a_variant_that_means_something_else_is_exploratory_alone(build_study: BuildStudy) -> None:
+    mine = "[variant.mine]\nnum_heads = {}"
+    scores: dict[str, list[int | str]] = {
+        "baseline": [300, 301, 303], "heads_1": [300, 304, 302], "mine": [301, 302, 303]
+    }  # fmt: skip
+    root = build_study(scores, extra=mine.format(4))
+    _again(root, ["heads_1", "mine"], 3, extra=mine.format(2))
+    assert history.exploratory(load(root)) == {"mine": "its num_heads changed from 4 to 2 after the first run"}
+
+
+def test_a_key_that_a_later_version_adds_is_no_change(build_study: BuildStudy) -> None:
+    setting = load(build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302]})).design.now.setting
+    assert setting is not None
+    added = replace(setting, recipe={**setting.recipe, "new": (0.1, 0.1)})
+    assert history.setting_changes(setting, added) == []
+    assert history.setting_changes(None, added) == []
+    used = replace(setting, recipe={**setting.recipe, "new": (0.1, 0.5)})
+    assert history.setting_changes(setting, used) == ["the recipe's new changed from 0.1 to 0.5 after the first run"]
+    version = replace(setting, version=9)
+    (why,) = history.setting_changes(setting, version)
+    assert why.startswith("the trainer changed from knockout.train:train version ")
+
+
+def test_the_report_says_which_copy_is_which(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302]}, claims=CLAIM.format("worse"))
+    first = (root / "study.toml").read_text(encoding="utf-8")
+    _again(root, ["heads_1"], 4, claims=CLAIM.format("worse"))
+    rows = dict(history.provenance_rows(load(root), version="1"))
+    assert rows["Copies"] == (
+        "study.toml and plan.toml of this report; study.first.toml and plan.first.toml of the first run"
+    )
+    assert "seeds = 4" in (root / "study.toml").read_text(encoding="utf-8")
+    assert (root / "study.first.toml").read_text(encoding="utf-8") == first
+
+    for kind in ("study", "plan"):  # as an earlier version left it: the first files only
+        (root / f"{kind}.first.toml").replace(root / f"{kind}.toml")
+    rows = dict(history.provenance_rows(load(root), version="1"))
+    assert rows["Copies"] == "plan.toml of this report; study.toml and plan.toml of the first run"
+    assert "Damaged file" not in rows
+    _again(root, ["heads_1"], 4, claims=CLAIM.format("worse"))
+    assert (root / "study.first.toml").read_text(encoding="utf-8") == first
+
+    (root / "study.first.toml").write_text("torn", encoding="utf-8")
+    rows = dict(history.provenance_rows(load(root), version="1"))
+    assert rows["Damaged file"] == "study.first.toml: not the file of the first run any more"
+    assert "whether the claims say what they said then is not known" in _head(root)
+
+
 def test_a_trainer_without_texts_is_described(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302]})
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    design = raw_design(root)
     replace_json(root / "design.json", {**design, "data": {"id": "none"}, "recipe": {}})
     report = write_report(root)
     assert "Data" not in dict(history.design_rows(report.results))

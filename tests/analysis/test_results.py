@@ -1,18 +1,20 @@
 import dataclasses
-import json
+import math
 import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from knockout.analysis.results import ResultsError, load
+from knockout.analysis.results import ResultsError, dead_runs, load
 from knockout.design import DesignError, write_design
 from knockout.files import replace_json
-from knockout.job import Outcome
+from knockout.job import Outcome, Predictions
 from knockout.ledger import read_ledger
+from knockout.packed import pack
 from knockout.study import Study, read_study
-from tests.analysis.conftest import DATA_ID, TEST, BuildStudy, data_summary, outcome, predictions, write_run
+from tests.analysis.conftest import DATA_ID, LABELS, TEST, BuildStudy, data_summary, outcome, predictions, write_run
+from tests.designs import raw_design
 
 CORRECT: dict[str, list[int | str]] = {
     "baseline": [300, 304, 298],
@@ -43,14 +45,14 @@ def test_one_row_per_planned_run_in_the_order_of_the_design(build_study: BuildSt
     assert str(runs["test_correct"].dtype) == "Int64"
     assert pd.isna(by["no_position", 2]["test_correct"])
     assert by["heads_1", 1]["reason"] == "RuntimeError: boom | <b>"
-    assert "is not above" in by["no_position", 1]["reason"]
+    assert by["no_position", 1]["reason"] == "test accuracy 50.00% is no better than the constant answer's 50.00%"
     assert list(results.costs["attempts"]) == [0, 0, 0, 0, 0, 1, 0, 0, 0]
     assert results.others == 0
     assert results.damaged == ()
     assert results.notes == ()
 
 
-def test_dead_is_the_majority_share_and_two_standard_errors(build_study: BuildStudy) -> None:
+def test_without_predictions_dead_is_the_majority_share_and_two_standard_errors(build_study: BuildStudy) -> None:
     """50 % of 200 texts: the bound is .5 + 2 * sqrt(.25 / 200) = .5707, so 114 right is dead and 115 is not."""
     root = build_study({"baseline": ["missing"] * 2, "heads_1": [300] * 2})
     study = read_study(root.parent / "synthetic.toml")
@@ -58,24 +60,75 @@ def test_dead_is_the_majority_share_and_two_standard_errors(build_study: BuildSt
     for run, right in zip([r for r in runs if r.variant == "baseline"], (114, 115), strict=True):
         whole = outcome(run, 300)
         metrics = {**whole.metrics, "validation": {"loss": 0.5, "correct": right, "count": 200}}
-        write_run(root, study, run, 300, answer=dataclasses.replace(whole, metrics=metrics))
+        write_run(root, study, run, 300, answer=dataclasses.replace(whole, metrics=metrics, predictions=None))
     frame = load(root).runs
     assert list(frame[frame["variant"] == "baseline"]["dead"]) == [True, False]
 
 
-def test_without_validation_the_test_split_tells_who_is_dead(build_study: BuildStudy) -> None:
-    root = build_study({"baseline": [300, 300], "heads_1": ["missing", "missing"]})
+def test_with_predictions_the_test_examples_tell_who_is_dead(build_study: BuildStudy) -> None:
+    """Balanced answers to 400 balanced texts: 216 right have p = .067, 222 have p = .018 (Fisher, one-sided)."""
+    root = build_study({"baseline": [300] * 4, "heads_1": ["missing"] * 4})
     study = read_study(root.parent / "synthetic.toml")
     runs = write_design(root, study, data_id=DATA_ID, data_summary={})  # a trainer without text data
-    for run, right in zip([r for r in runs if r.variant == "heads_1"], (220, 221), strict=True):
+    coins = {right: [right // 2, right - right // 2] for right in (200, 216, 222, 230)}
+    for run, (right, hits) in zip([r for r in runs if r.variant == "heads_1"], coins.items(), strict=True):
+        predicted = [label if i % 200 < hits[label] else 1 - label for i, label in enumerate(LABELS)]
         whole = outcome(run, right)
-        answer = dataclasses.replace(whole, metrics={"test": whole.metrics["test"]})
+        assert whole.predictions is not None
+        answer = dataclasses.replace(
+            whole,
+            metrics={"test": whole.metrics["test"]},
+            predictions=dataclasses.replace(whole.predictions, predicted=predicted),
+        )
         write_run(root, study, run, right, answer=answer)
     results = load(root)
     own = results.runs[results.runs["variant"] == "heads_1"]
-    assert list(own["dead"]) == [True, False]  # the labels are counted from the predictions: .5 + 2 * .025
+    assert list(own["dead"]) == [True, True, False, False]
     assert own["validation_accuracy"].isna().all()
-    assert any("could not be checked for being dead" in note for note in results.notes)  # the baseline's validation
+    assert not results.notes
+    assert dead_runs(root) == [("heads_1", 0), ("heads_1", 1)]
+
+
+RARE = [0] * 380 + [1] * 20
+"""5 % of the texts are of the second class."""
+
+
+@pytest.mark.parametrize("metric", ["macro_f1", "log_loss"])
+def test_dead_follows_the_plans_metric_where_classes_are_uneven(
+    build_study: BuildStudy, metric: str, tmp_path: Path
+) -> None:
+    """A run that has 9 of 20 rare texts right and 4 false alarms, and one that always answers the common class.
+
+    The first one's validation accuracy is below the majority share and two standard errors. Packed, with the log
+    probabilities of single texts left out, both are judged the same.
+    """
+    plan = f'[plan]\nmetric = "{metric}"\nmargin = 0.5'
+    root = build_study({"baseline": ["missing"] * 2, "heads_1": ["missing"] * 2}, claims=plan)
+    study = read_study(root.parent / "synthetic.toml")
+    summary = data_summary()
+    summary["splits"]["validation"]["labels"], summary["splits"]["test"]["labels"] = [190, 10], [380, 20]
+    runs = write_design(root, study, data_id=DATA_ID, data_summary=summary)
+    learned = [0] * 376 + [1] * 4 + [1] * 9 + [0] * 11
+    for run in runs:
+        knows = run.variant == "baseline"
+        predicted = learned if knows else [0] * 400
+        right = sum(p == y for p, y in zip(predicted, RARE, strict=True))
+        sure = [0.96 if knows and p == y else 0.5 if knows else 0.95 if y == 0 else 0.05
+                for p, y in zip(predicted, RARE, strict=True)]  # fmt: skip
+        logs = [math.log(x) for x in sure]
+        whole = outcome(run, right)
+        metrics: dict[str, dict[str, float | int]] = {
+            "validation": {"loss": 0.2, "correct": 192, "count": 200},
+            "test": {"loss": -sum(logs) / 400, "correct": right, "count": 400},
+        }
+        predictions = Predictions(label=RARE, predicted=predicted, log_probability=logs)
+        write_run(root, study, run, 0, answer=dataclasses.replace(whole, metrics=metrics, predictions=predictions))
+    frame = load(root).runs
+    assert list(frame["dead"]) == [run.variant == "heads_1" for run in runs]
+    pack(read_ledger(root).records.values(), tmp_path / "records.parquet")
+    shutil.rmtree(root / "runs")
+    shutil.move(tmp_path / "records.parquet", root / "records.parquet")
+    assert list(load(root).runs["dead"]) == list(frame["dead"])
 
 
 def _tamper(root: Path, variant: str, answer: Outcome, *, remove: bool = True) -> Study:
@@ -93,9 +146,6 @@ def _tamper(root: Path, variant: str, answer: Outcome, *, remove: bool = True) -
     ("change", "said"),
     [
         ({"metrics": {"test": {"correct": 299, "count": TEST}}}, "its predictions say 300 of 400"),
-        ({"metrics": {"test": {"correct": TEST + 1, "count": TEST}}}, "0 <= correct <= count"),
-        ({"metrics": {"test": {"correct": 0.75, "count": TEST}}}, "two integers"),
-        ({"metrics": {"validation": {"correct": 1, "count": 2}}}, "no metrics of the test split"),
         ({"metrics": {"test": {"correct": 3, "count": 4}}, "predictions": None}, "different sizes of test set"),
     ],
 )
@@ -111,6 +161,33 @@ def test_records_that_contradict_themselves_are_refused(
     assert "heads_1-s0" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metrics": {"test": {"accuracy": 0.83}}}, "its test split has no two integers with 0 <= correct <= count"),
+        ({"metrics": {"test": {"correct": TEST + 1, "count": TEST}}}, "0 <= correct <= count"),
+        ({"metrics": {"test": {"correct": 0.75, "count": TEST}}}, "no two integers"),
+        ({"metrics": {"validation": {"correct": 1, "count": 2}}}, "no metrics of the test split"),
+        ({"metrics": {"test": [1, 2]}}, "its metrics of the test split are no table"),
+        ({"metrics": {"test": {"correct": 3, "count": 4, "f1": "high"}}}, "a metric of its test split is no number"),
+        ({"metrics": []}, "are not all tables"),
+        ({"costs": {"train_seconds": "long"}}, "a cost is no number"),
+    ],
+)
+def test_a_record_that_no_reader_can_use_counts_as_missing(
+    build_study: BuildStudy, change: dict[str, object], said: str
+) -> None:
+    root = build_study({"baseline": [300, 301], "heads_1": [300, 302]})
+    study = read_study(root.parent / "synthetic.toml")
+    run = write_design(root, study, data_id=DATA_ID, data_summary=data_summary())[0]
+    _tamper(root, "heads_1", dataclasses.replace(outcome(run, 300), **change))  # type: ignore[arg-type]
+    results = load(root)
+    (line,) = results.damaged
+    assert line.startswith("runs/heads_1-s0-")
+    assert said in line
+    assert (results.runs["status"] == "missing").sum() == 1
+
+
 def test_other_labels_are_another_test_set(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300, 301], "heads_1": [300, 302]})
     study = read_study(root.parent / "synthetic.toml")
@@ -124,7 +201,7 @@ def test_other_labels_are_another_test_set(build_study: BuildStudy) -> None:
 
 def test_the_test_set_is_the_one_that_was_planned(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300], "heads_1": [300]})
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    design = raw_design(root)
     design["data"]["splits"]["test"]["count"] = 401
     replace_json(root / "design.json", design)
     with pytest.raises(ResultsError, match="a test set of 400 texts, where the study's data have 401"):
@@ -166,7 +243,7 @@ def test_placebos_are_rows_of_the_runs_and_no_variants(build_study: BuildStudy) 
     assert (results.variants, results.placebos, results.anytime) == (["heads_1"], ["placebo_1"], None)
     own = results.runs[results.runs["variant"] == "placebo_1"]
     assert list(own["seed"]) == [0, 1]
-    assert list(own["test_correct"]) == [302, 300]
+    assert list(own["test_correct"]) == [302, 200]
     assert list(own["failed"]) == [False, True]
     assert not set(own["stream"]) & {0, 1}
     others = results.runs[results.runs["variant"] != "placebo_1"]
@@ -176,7 +253,7 @@ def test_placebos_are_rows_of_the_runs_and_no_variants(build_study: BuildStudy) 
 
 def test_a_placebo_that_was_trained_with_another_seed_is_refused(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300], "heads_1": [301], "placebo_1": [302]})
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    design = raw_design(root)
     (row,) = (r for r in design["runs"] if r["variant"] == "placebo_1")
     row["stream"] += 1
     replace_json(root / "design.json", design)
@@ -186,7 +263,7 @@ def test_a_placebo_that_was_trained_with_another_seed_is_refused(build_study: Bu
 
 def test_a_design_from_before_there_were_placebos(build_study: BuildStudy) -> None:
     root = build_study({"baseline": [300], "heads_1": [301]})
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    design = raw_design(root)
     for told in (design["now"], design["first"]):
         del told["placebos"], told["anytime"], told["plan"]["anytime"]
     replace_json(root / "design.json", design)

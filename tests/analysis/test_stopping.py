@@ -1,4 +1,3 @@
-import json
 import math
 
 import pytest
@@ -12,6 +11,7 @@ from knockout.analysis.stopping import look, sentences
 from knockout.files import replace_json
 from knockout.study import Plan
 from tests.analysis.conftest import BuildStudy
+from tests.designs import raw_design
 
 BASE: list[int | str] = [300, 304, 298, 301, 299, 300, 302, 303]
 
@@ -47,7 +47,7 @@ def test_a_variant_that_was_dropped_still_counts_in_the_family(build_study: Buil
     """One contrast needs seven seeds; as one of two, eight."""
     root = build_study({"baseline": BASE[:7], "heads_1": arm(5)[:7]}, anytime=40)
     assert getattr(look(load(root)), "decided", None) is True
-    design = json.loads((root / "design.json").read_text(encoding="utf-8"))
+    design = raw_design(root)
     design["first"]["variants"].append("no_scale")
     replace_json(root / "design.json", design)
     assert getattr(look(load(root)), "decided", None) is False

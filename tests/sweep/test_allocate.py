@@ -10,7 +10,7 @@ from optuna.storages.journal import JournalFileBackend
 from knockout.ledger import read_ledger
 from knockout.study import design, read_study
 from knockout.sweep.allocate import JOURNAL, Allocation, repair_tail
-from knockout.sweep.answer import Answer
+from knockout.sweep.answer import Answer, Objective
 
 from .conftest import WriteToy, numbers, root_of, run
 
@@ -48,7 +48,10 @@ def test_cells_are_asked_in_order_each_once_and_told(toy: WriteToy) -> None:
     asked = [allocation.ask() for _ in range(len(allocation))]
     assert [(a.run.variant, a.run.seed) for a in asked] == [(v, s) for s in (0, 1) for v in ("baseline", "up", "down")]
     assert [a.trial.number for a in asked] == list(range(6))
-    allocation.tell(asked[0], Answer(run=asked[0].run, status="finished", value=0.7, epochs=((1, 0.6), (2, 0.7))))
+    objective = Objective(value=0.7, split="validation")
+    allocation.tell(
+        asked[0], Answer(run=asked[0].run, status="finished", objective=objective, epochs=((1, 0.6), (2, 0.7)))
+    )
     allocation.tell(asked[1], Answer(run=asked[1].run, status="diverged", reason="loss not finite at step 3"))
     first, second = allocation.study.get_trials()[:2]
     assert (first.state.name, first.value, first.intermediate_values) == ("COMPLETE", 0.7, {1: 0.6, 2: 0.7})

@@ -40,6 +40,7 @@ from knockout.sweep import dashboard, snapshot
 from knockout.sweep.dashboard import REBUILD_SECONDS, PortError, Watched, guarded, serving
 from knockout.sweep.owner import Progress, hold_run, write_progress
 from knockout.sweep.snapshot import MAX_POINTS, Epochs, as_text, mirror, number_tries, read_state, thinned
+from tests.designs import raw_design
 
 from .conftest import COMMAND, ENVIRONMENT, REPOSITORY, WriteToy, root_of, start
 
@@ -205,6 +206,7 @@ class TestMirror:
         assert trial.intermediate_values == {1: 0.5, 2: 0.7}
         metrics = {k: v for k, v in trial.user_attrs.items() if k not in ("run_id", "status")}
         assert metrics == {
+            "objective": "validation accuracy",
             "validation_accuracy": 0.7, "validation_loss": 0.5, "test_accuracy": 0.75, "test_loss": 0.5,
             "train_seconds": 12.3,
         }  # fmt: skip
@@ -441,6 +443,20 @@ class TestSnapshots:
         assert [named(t, "variant") for t in told["best_trials"]] == ["up"]
         assert (told["directions"], told["objective_names"]) == (["maximize"], ["validation accuracy"])
 
+    @pytest.mark.parametrize(
+        ("without", "named"),
+        [(("baseline", "up"), "test accuracy"), (("up",), "accuracy"), ((), "validation accuracy")],
+    )
+    def test_the_metric_is_that_of_the_split_that_the_runs_have(
+        self, folder: Folder, without: tuple[str, ...], named: str
+    ) -> None:
+        for variant in ("baseline", "up"):
+            outcome = finished(folder.runs[variant, 0], correct=150)
+            if variant in without:
+                del outcome.metrics["validation"]
+            folder.put(variant, 0, outcome)
+        assert detail(folder.watch())["objective_names"] == [named]
+
     def test_every_request_of_many_threads_is_answered_whole_while_snapshots_change(self, folder: Folder) -> None:
         app = folder.watch()
         stop = threading.Event()
@@ -490,7 +506,7 @@ class TestSnapshots:
         folder.later()
         assert detail(app)["note"]["body"] == before["note"]["body"]
 
-    def test_a_record_of_another_make_is_said_too(self, folder: Folder) -> None:
+    def test_a_record_of_another_make_is_named(self, folder: Folder) -> None:
         app = folder.watch()
         record = folder.finish("baseline", 0)
         replace_json(record / "outcome.json", {"status": "finished"})
@@ -498,7 +514,13 @@ class TestSnapshots:
         names["outcome.json"] = hashlib.sha256((record / "outcome.json").read_bytes()).hexdigest()
         replace_json(record / "manifest.json", names)
         folder.later()
-        assert "not up to date" in detail(app)["note"]["body"]
+        named = attributes(detail(app))["damaged records"]
+        assert named.startswith("runs/baseline-s0-")
+        assert "its reason is no text" in named
+        assert app.note.writer is not None
+        app.note.writer.join()
+        folder.later()
+        assert "Damaged records" in detail(app)["note"]["body"]
 
     def test_looking_changes_nothing_in_the_folder(self, every_status: Folder) -> None:
         def contents() -> dict[str, bytes]:
@@ -799,8 +821,9 @@ def visit(every_status: Folder, tmp_path: Path) -> Iterator[Visit]:
     """Open a page of the dashboard in Chromium, without complaints of the browser, and return what it shows."""
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed; `make deps-debian` installs it")
-    design = every_status.root / "design.json"  # a folder from somebody else may name a variant as it likes
-    design.write_text(design.read_text(encoding="utf-8").replace('"down"', '"<b>down</b>"'), encoding="utf-8")
+    design = json.dumps(raw_design(every_status.root))  # a folder from somebody else may name a variant as it likes
+    renamed = json.loads(design.replace('"down"', '"<b>down</b>"'))
+    replace_json(every_status.root / "design.json", renamed)
     options = [
         *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
         *("--disable-background-networking", "--disable-component-update", "--enable-logging=stderr"),

@@ -34,6 +34,7 @@ def task_of(study_path: Path, variant: str, root: Path) -> Task:
         runs=runs,
         configs={run.id: planned.config(run) for run in runs},
         trainer=study.trainer.path,
+        source=study.trainer.source.sha256,
         factors=study.arms[variant],
         recipe=study.recipe,
         data=None,

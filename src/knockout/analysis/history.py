@@ -4,7 +4,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 
 from knockout.analysis.results import Results
-from knockout.design import DataSummary
+from knockout.copies import Kind, copy_with, text_of
+from knockout.design import DataSummary, Setting
+from knockout.ledger import damaged_files
+from knockout.source_changes import SourceChange
+from knockout.strict import got_text
+from knockout.variants import BASELINE
 
 JUDGING = ("metric", "alpha", "margin", "dead_standard_errors")
 """The keys of a plan that can change a verdict."""
@@ -36,11 +41,34 @@ def exploratory(results: Results) -> dict[str, str]:
     changed = [key for key in JUDGING if getattr(first.plan, key) != getattr(now.plan, key)]
     if changed:
         shared.append(f"the plan's {', '.join(changed)} changed after the first run")
+    shared += setting_changes(first.setting, now.setting)
     by_variant = {
-        variant: [*shared, *(["added after the first run"] if variant not in first.variants else [])]
+        variant: [
+            *shared,
+            *(["added after the first run"] if variant not in first.variants else []),
+            *_redefined(first.setting, now.setting, variant),
+        ]
         for variant in results.variants
     }
     return {variant: "; ".join(reasons) for variant, reasons in by_variant.items() if reasons}
+
+
+def setting_changes(first: Setting | None, now: Setting | None) -> list[str]:
+    """What of recipe, data, baseline and trainer changed after the first run, each with the old and the new value.
+
+    Empty where one of the two is not known: older versions did not record them.
+    """
+    if first is None or now is None:
+        return []
+    then, since = (f"{s.trainer} version {s.version}" for s in (first, now))
+    lines = [_moved("the trainer", then, since)] if then != since else []
+    lines += _differing("the recipe's", first.recipe, now.recipe)
+    ids = [setting.data.get("id") for setting in (first, now)]
+    if ids[0] != ids[1] and ids[0] is not None:
+        spec = [key for key in first.data if key != "id" and first.data[key] != now.data.get(key, first.data[key])]
+        lines += [_moved(f"the data's {key}", got_text(first.data[key]), got_text(now.data[key])) for key in spec]
+        lines += [] if spec else [_moved("the data", f"id {ids[0]}", f"id {ids[1]}")]
+    return [*lines, *_redefined(first, now, BASELINE)]
 
 
 def dropped(results: Results) -> list[str]:
@@ -57,14 +85,31 @@ def later_claims(results: Results) -> set[str]:
     """The ids of claims that were added, or say something else, since the first run."""
     first, now = results.design.first, results.design.now
     late = set(now.claims) - set(first.claims)
-    copy = results.root / "study.toml"
-    if first.study_sha256 != now.study_sha256 and copy.is_file():
-        before = {c.get("id"): c for c in tomllib.loads(copy.read_text(encoding="utf-8-sig")).get("claims", [])}
+    text = _first_text(results)
+    if first.study_sha256 != now.study_sha256 and text is not None:
+        before = {c.get("id"): c for c in tomllib.loads(text).get("claims", [])}
         for claim in results.design.claims:
             then = before.get(claim.id, {})
             if (then.get("variant"), then.get("says")) != (claim.variant, claim.says):
                 late.add(claim.id)
     return late
+
+
+def unknown(results: Results) -> tuple[str, ...]:
+    """What is not known any more of how the study was planned: sentences for the head of the report."""
+    first, now = results.design.first, results.design.now
+    said = list(results.design.rebuilt)
+    if now.claims and first.study_sha256 != now.study_sha256 and _first_text(results) is None:
+        said.append(
+            "The study file changed after the first run, and its first copy (study.first.toml) is missing or changed:"
+            " whether the claims say what they said then is not known."
+        )
+    return tuple(said)
+
+
+def _first_text(results: Results) -> str | None:
+    path = copy_with(results.root, "study", results.design.first.study_sha256)
+    return None if path is None else text_of(path)
 
 
 def design_rows(results: Results) -> list[tuple[str, str]]:
@@ -98,7 +143,9 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
     rows = [
         ("Study", f"{design.study}, sha256 {now.study_sha256}, {_changed(first.study_sha256, now.study_sha256)}"),
         ("Plan", f"sha256 {now.plan_sha256}, {_changed(first.plan_sha256, now.plan_sha256)}"),
+        *([("Copies", copies)] if (copies := _copies(results)) else []),
         ("Trainer", f"{design.trainer}, version {design.version}"),
+        *_source_rows(results.change),
         ("Data", f"id {data.id}"),
     ]
     added = [v for v in results.variants if v not in first.variants]
@@ -119,7 +166,20 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
     rows.append(("Knockout that reports", version))
     rows.append(("Records of other designs in the folder", f"{results.others}"))
     rows += [("Damaged record", line) for line in results.damaged]
+    rows += [("Damaged file", line) for _, line in damaged_files(results.root)]
     return [*rows, *(("Not checked", note) for note in results.notes)]
+
+
+def source_warnings(results: Results) -> tuple[str, ...]:
+    """The warning that results come from several sources of the trainer, or that it has changed since."""
+    change = results.change
+    return tuple(f"{line[:1].upper()}{line[1:]}." for line in change.lines)
+
+
+def _source_rows(change: SourceChange) -> list[tuple[str, str]]:
+    made = [f"sha256 {source} ({n} runs)" for source, n in change.recorded.items()]
+    made += [f"not recorded ({change.unrecorded} runs)"] if change.recorded and change.unrecorded else []
+    return [("Source of the trainer", "; ".join(made))] if made else []
 
 
 def workers(results: Results) -> str:
@@ -133,6 +193,44 @@ def workers(results: Results) -> str:
 
 def _changed(first: str, now: str) -> str:
     return "unchanged since the first run" if first == now else f"CHANGED since the first run ({first})"
+
+
+def _copies(results: Results) -> str:
+    """Which copy of the study file and of the plan is which; empty where none is there."""
+    named = []
+    for when, snapshot, newest in (
+        ("of this report", results.design.now, True),
+        ("of the first run", results.design.first, False),
+    ):
+        sums: list[tuple[Kind, str]] = [("study", snapshot.study_sha256), ("plan", snapshot.plan_sha256)]
+        paths = [copy_with(results.root, kind, sha256, newest=newest) for kind, sha256 in sums]
+        names = [path.name for path in paths if path is not None]
+        named += [f"{' and '.join(names)} {when}"] if names else []
+    return "; ".join(named)
+
+
+def _moved(what: str, then: str, since: str) -> str:
+    return f"{what} changed from {then} to {since} after the first run"
+
+
+def _differing(
+    whose: str, first: Mapping[str, tuple[object, object]], now: Mapping[str, tuple[object, object]]
+) -> list[str]:
+    """One line for each key with another value. A key that only one of the two has counts with its default there."""
+    lines = []
+    for key in dict.fromkeys([*first, *now]):
+        then = first[key][1] if key in first else now[key][0]
+        since = now[key][1] if key in now else first[key][0]
+        lines += [_moved(f"{whose} {key}", got_text(then), got_text(since))] if then != since else []
+    return lines
+
+
+def _redefined(first: Setting | None, now: Setting | None, variant: str) -> list[str]:
+    """The factors of a variant that have another level than when the first run started."""
+    if first is None or now is None or variant not in first.factors or variant not in now.factors:
+        return []
+    whose = "the baseline's" if variant == BASELINE else "its"
+    return _differing(whose, first.factors[variant], now.factors[variant])
 
 
 def _planned(results: Results) -> str:

@@ -6,20 +6,28 @@ from pathlib import Path
 from knockout.analysis.report.write import Report, write_report
 from knockout.analysis.results import ResultsError
 from knockout.analysis.stopping import look
-from knockout.ledger import read_ledger
+from knockout.copies import KINDS, first_path, newest_path
+from knockout.design import FILE
+from knockout.ledger import damaged_files, read_ledger
 from knockout.packed import pack
+from knockout.record import set_aside
 
 
-def pack_study(root: Path, path: Path) -> tuple[int, int]:
-    """Pack all records of a study, results and attempts; return their number and the size of the file in bytes.
+def pack_study(root: Path, path: Path) -> tuple[int, int, tuple[str, ...]]:
+    """Pack all records of a study, results and attempts; return their number, the size of the file in bytes, and one
+    line for each record that does not verify and so is not packed.
 
-    Raises `ResultsError` where there is none.
+    What stands at `path` and holds such records is kept, in `set_aside/`. Raises `ResultsError` where there is nothing
+    to pack, or the file cannot be written there.
     """
     ledger = read_ledger(root)
     records = [*ledger.records.values(), *(attempt for many in ledger.attempts.values() for attempt in many)]
     if not records:
         raise ResultsError(f"{root}: no records to pack")
-    return len(records), pack(records, path)
+    damaged = any(line.startswith(f"{path.name}: ") for line in ledger.damaged)
+    if path.is_dir() or (damaged and path.exists() and path.parent.samefile(root)):
+        set_aside(root, path)
+    return len(records), pack(records, path), ledger.damaged
 
 
 def publish(root: Path, *, target: Path) -> Report:
@@ -33,9 +41,17 @@ def publish(root: Path, *, target: Path) -> Report:
     missing = int((~needed["status"].isin(["finished", "diverged"])).sum())
     if missing:
         raise ResultsError(f"{root}: {missing} of {len(needed)} runs are missing; a whole study is published")
+    damaged = damaged_files(root)
+    if damaged:
+        lines = "; ".join(line for _, line in damaged)
+        raise ResultsError(f"{root}: {lines}; `knockout run` with the study file makes this good")
     target.mkdir(parents=True, exist_ok=True)
-    for name in ("study.toml", "plan.toml", "design.json"):
-        shutil.copyfile(root / name, target / name)
+    shutil.copyfile(root / FILE, target / FILE)
+    for kind in KINDS:
+        for copy in (newest_path(root, kind), first_path(root, kind)):
+            (target / copy.name).unlink(missing_ok=True)
+            if copy.is_file():
+                shutil.copyfile(copy, target / copy.name)
     for name, path in report.paths.items():
         (target / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(path, target / name)

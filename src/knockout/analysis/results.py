@@ -16,18 +16,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from knockout.analysis.inference.dead import Answers, why_dead
 from knockout.analysis.inference.pairs import Seed
-from knockout.analysis.stats.chance import chance_level
 from knockout.analysis.stats.e_process import Process
 from knockout.analysis.stats.metric import Metric, counted, raw, share
 from knockout.analysis.stats.scores import macro_f1
-from knockout.design import Design, read_design
+from knockout.design import Design, absence, read_design
 from knockout.errors import UserError
 from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_ledger
 from knockout.packed import thin
 from knockout.plan import Plan
-from knockout.record import Record
+from knockout.record import Record, class_losses
+from knockout.source_changes import SourceChange, change_in_folder
 
 
 class ResultsError(UserError, ValueError):
@@ -58,6 +59,8 @@ class Results:
     correctness: Mapping[tuple[str, Seed], NDArray[np.bool_]]
     """(variant, seed) -> for each test example whether it was predicted rightly, of runs that kept predictions"""
     damaged: tuple[str, ...]
+    change: SourceChange
+    """the sources of the trainer that the results were made with"""
     others: int
     """records in the folder that are not of this design"""
     notes: tuple[str, ...]
@@ -116,6 +119,8 @@ class Results:
         return list(takewhile(lambda seed: seed not in wanting, self.seeds))
 
 
+MOVE = "move the wrong one out of runs/, and run the study again"
+
 COLUMNS = {"accuracy": "test_correct", "macro_f1": "test_macro_f1", "log_loss": "test_loss"}
 """The column of `Results.runs` that a metric is read from."""
 
@@ -137,7 +142,7 @@ def load(root: Path, *, design: Design | None = None) -> Results:
     """
     design = read_design(root) if design is None else design
     if design is None:
-        raise ResultsError(f"{root}: no design.json, so no study was ever started here")
+        raise ResultsError(absence(root))
     ledger = read_ledger(root)
     _check_once(root, ledger, design)
     records = {run.id: ledger.records[run.id] for run in design.runs if run.id in ledger.records}
@@ -161,24 +166,25 @@ def load(root: Path, *, design: Design | None = None) -> Results:
         curves=_curves(records),
         epochs={i: r.table("epochs").to_pandas() for i, r in records.items() if r.has("epochs")},
         damaged=ledger.damaged,
+        change=change_in_folder(root, design, ledger),
         others=len(set(ledger.records) - set(records)),
         notes=_notes(records, predictions, design, unchecked=unchecked),
     )
 
 
 def dead_runs(root: Path) -> list[tuple[str, int]]:
-    """Variant and seed of every finished run that is dead, from its counts alone: for a line while a study goes on.
+    """Variant and seed of every finished run that is dead: for a line while a study goes on.
 
     Raises `ValueError` where the design is not readable. What `load` checks besides is not checked here.
     """
     design = read_design(root)
     if design is None:
         return []
-    errors, labels = design.now.plan.dead_standard_errors, design.data.label_counts
+    plan, labels = design.now.plan, design.data.label_counts
     records = read_ledger(root).records
     planned = [run for run in design.runs if run.id in records and records[run.id].status == "finished"]
     rows = [(run, {"status": "finished"} | _scores(records[run.id])) for run in planned]
-    return [(run.variant, run.seed) for run, row in rows if _dead(row, labels, standard_errors=errors)]
+    return [(run.variant, run.seed) for run, row in rows if why_dead(row, _answers(records[run.id]), labels, plan)]
 
 
 def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
@@ -199,6 +205,7 @@ class _Predictions:
     absent: tuple[int, ...]
     """classes that no test label has"""
     right: NDArray[np.bool_]
+    answers: Answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,10 +261,10 @@ MEASURED: tuple[Measured, ...] = (
 
 
 def _predictions(record: Record, classes: int) -> _Predictions | None:
-    if not record.has("predictions"):
+    answers = _answers(record)
+    if answers is None:
         return None
-    table = record.table("predictions")
-    label, predicted = (table[name].to_numpy().astype("<i4") for name in ("label", "predicted"))
+    label, predicted = answers.label, answers.predicted
     score = macro_f1(label, predicted, classes=max(classes, int(label.max(initial=0)) + 1))
     return _Predictions(
         count=len(label),
@@ -268,7 +275,17 @@ def _predictions(record: Record, classes: int) -> _Predictions | None:
         macro_f1=score.value,
         absent=score.absent,
         right=label == predicted,
+        answers=answers,
     )
+
+
+def _answers(record: Record) -> Answers | None:
+    if not record.has("predictions"):
+        return None
+    table = record.table("predictions")
+    label, predicted = (table[name].to_numpy().astype("<i4") for name in ("label", "predicted"))
+    losses = class_losses(table) or record.outcome.get("losses")
+    return Answers(label=label, predicted=predicted, losses=losses)
 
 
 def _check_seeds(records: Mapping[str, Record], design: Design) -> None:
@@ -294,7 +311,8 @@ def _rows(
             "run_id": run.id, "variant": run.variant, "seed": run.seed, "stream": run.training_seed
         }  # fmt: skip
         row |= _attempted(attempts) if record is None else _result(record, predictions[run.id])
-        dead = _dead(row, labels, standard_errors=design.now.plan.dead_standard_errors)
+        seen = predictions.get(run.id)
+        dead = why_dead(row, None if seen is None else seen.answers, labels, design.now.plan)
         unchecked += dead is None
         row |= {"dead": bool(dead), "failed": bool(dead) or row["status"] == "diverged"}
         row["reason"] = dead or row["reason"]
@@ -363,13 +381,13 @@ def _check_test_sets(
     for run_id, record in finished:
         metrics = record.outcome["metrics"]
         if "test" not in metrics:
-            raise ResultsError(f"{record.path}: finished, and has no metrics of the test split")
+            raise ResultsError(f"{record.path}: finished, and has no metrics of the test split; {MOVE}")
         for split, values in metrics.items():
             correct, count = values.get("correct"), values.get("count")
             whole = all(isinstance(x, int) and not isinstance(x, bool) for x in (correct, count))
             if not whole or not 0 <= correct <= count or count == 0:
                 got = f"{split}: correct = {correct}, count = {count}"
-                raise ResultsError(f"{record.path}: {got}; two integers with 0 <= correct <= count are needed")
+                raise ResultsError(f"{record.path}: {got}; two integers with 0 <= correct <= count are needed; {MOVE}")
         test, seen = metrics["test"], predictions[run_id]
         counts.setdefault(test["count"], record.path)
         if seen is None:
@@ -377,13 +395,13 @@ def _check_test_sets(
         if (seen.correct, seen.count) != (test["correct"], test["count"]):
             raise ResultsError(
                 f"{record.path}: {test['correct']} of {test['count']} correct on the test split, and its predictions"
-                f" say {seen.correct} of {seen.count}"
+                f" say {seen.correct} of {seen.count}; {MOVE}"
             )
         vectors.setdefault(seen.labels_sha256, record.path)
     for what, differing in (("sizes of test set", list(counts.items())), ("test labels", list(vectors.items()))):
         if len(differing) > 1:
             folders = f"{differing[0][1]} and {differing[1][1]}"
-            raise ResultsError(f"runs of one study saw different {what}: {folders}; they cannot be compared")
+            raise ResultsError(f"runs of one study saw different {what}: {folders}; they cannot be compared; {MOVE}")
     planned = design.data.splits.get("test")
     if planned is not None and counts and planned.count not in counts:
         count, folder = next(iter(counts.items()))
@@ -396,7 +414,7 @@ def _scores(record: Record) -> dict[str, Any]:
 
 
 def _result(record: Record, predictions: _Predictions | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"status": record.status, "reason": str(record.outcome.get("reason", ""))}
+    row: dict[str, Any] = {"status": record.status, "reason": _reason(record)}
     if predictions is not None and record.status == "finished":
         row["predictions_sha256"] = predictions.predicted_sha256
     finished = record.status == "finished"
@@ -406,32 +424,18 @@ def _result(record: Record, predictions: _Predictions | None) -> dict[str, Any]:
 def _attempted(attempts: Sequence[Record]) -> dict[str, Any]:
     if not attempts:
         return {"status": "missing", "reason": ""}
-    return {"status": attempts[-1].status, "reason": str(attempts[-1].outcome.get("reason", ""))}
+    return {"status": attempts[-1].status, "reason": _reason(attempts[-1])}
+
+
+def _reason(record: Record) -> str:
+    """Why a run ended as it did, on one line, without the example that a trainer's author is shown."""
+    lines = str(record.outcome.get("reason", "")).splitlines()
+    return " ".join(word for line in lines if not line.startswith("  example: ") for word in line.split())
 
 
 def _folder(root: Path, record: Record | None, attempts: Sequence[Record]) -> str:
     last = record or (attempts[-1] if attempts else None)
     return "" if last is None else last.path.relative_to(root).as_posix()
-
-
-def _dead(row: Mapping[str, Any], labels: Mapping[str, Sequence[int]], *, standard_errors: float) -> str | None:
-    """Why a finished run is dead: it learned nothing that the commonest label does not tell. Empty where it is not.
-
-    Judged on the validation split, or on the test split where a run has no validation; `None` where the labels of that
-    split are not known.
-    """
-    if row["status"] != "finished":
-        return ""
-    split = "validation" if row.get("validation_correct") is not None else "test"
-    if split not in labels or not sum(labels[split]):
-        return None
-    level = chance_level(labels[split], count=row[f"{split}_count"], standard_errors=standard_errors)
-    if row[f"{split}_accuracy"] > level.bound:
-        return ""
-    return (
-        f"{split} accuracy {row[f'{split}_accuracy']:.2%} is not above {level.bound:.2%}, the commonest label's"
-        f" {level.majority_share:.2%} and {standard_errors:g} standard errors"
-    )
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

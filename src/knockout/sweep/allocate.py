@@ -100,7 +100,7 @@ class Allocation:
         """`todo` are the runs to hand out, in that order. Only the coordinator may call this: it holds the folder."""
         self.queue: deque[int] = deque()
         self.storage, self.study = _open(root, name, CellSampler(self.queue))
-        if not _sound(self.study, ledger):
+        if not _sound(self.study, ledger):  # a changed line, which Optuna reads all the same
             _put_aside(root / JOURNAL)
             self.storage, self.study = _open(root, name, CellSampler(self.queue))
         self.cells = _cells(self.study, runs)  # run id -> cell
@@ -181,6 +181,8 @@ def _open(root: Path, name: str, sampler: CellSampler) -> tuple[JournalStorage, 
     """The study on its journal, whose tail is repaired first; a journal that cannot be read is put aside."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path = root / JOURNAL
+    if path.is_dir():
+        _put_aside(path)
     repair_tail(path)
     for attempt in ("first", "second"):
         try:
@@ -216,6 +218,7 @@ def repair_tail(path: Path) -> bytes:
 
 
 def _put_aside(path: Path) -> None:
+    """Keep it, under a name that nothing reads."""
     if path.exists():
         path.rename(path.with_name(f"{path.name}.unreadable-{uuid.uuid4().hex[:8]}"))
 
@@ -225,7 +228,12 @@ def _sound(study: optuna.Study, ledger: Ledger) -> bool:
 
     Otherwise a line that is lost from a journal would give results to other cells, silently.
     """
-    cells = json.loads(study.user_attrs.get(CELLS, "[]"))
+    try:
+        cells = json.loads(study.user_attrs.get(CELLS, "[]"))
+    except (ValueError, TypeError):
+        return False
+    if not isinstance(cells, list):
+        return False
     for trial in study.get_trials(deepcopy=False):
         cell, run_id = trial.params.get("cell"), trial.user_attrs.get("run_id")
         recorded = trial.user_attrs.get("status") in RECORDED and trial.state != TrialState.RUNNING

@@ -1,7 +1,7 @@
 """How a run ended, as the coordinator and the mirrors in Optuna need it: of a trainer's outcome, or of a record."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,20 @@ LearningCurve = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Objective:
+    """The one number that the screen and Optuna show of a run. It is no verdict."""
+
+    value: float
+    """accuracy, 0 to 1"""
+    split: str
+
+    @property
+    def name(self) -> str:
+        """What the value is, such as "validation accuracy"."""
+        return f"{self.split} accuracy"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """How a run ended, as far as the coordinator needs it; the rest is in the record."""
 
@@ -21,21 +35,27 @@ class Answer:
     status: Status | Literal["held", "stopped"]
     """`held`: another process trains this run. `stopped`: it ended early and left no record."""
     reason: str = ""
-    value: float | None = None
-    """see `objective`"""
+    objective: Objective | None = None
+    """what the screen and Optuna show of it"""
     epochs: LearningCurve = ()
     seconds: float = 0.0
     """of training and evaluation"""
 
 
-def objective(metrics: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """The one number that Optuna shows of a run: validation accuracy, 0 to 1; test accuracy without a validation split.
+def objective(metrics: Mapping[str, Mapping[str, Any]]) -> Objective | None:
+    """Accuracy on the validation split, or on the test split of a run without a validation split.
 
     `metrics`: split -> metric -> value. `None` where there is neither, or nothing was counted.
     """
-    counts = metrics.get("validation") or metrics.get("test")
-    value = accuracy(counts) if counts else math.nan
-    return value if math.isfinite(value) else None
+    split = next((name for name in ("validation", "test") if metrics.get(name)), "")
+    value = accuracy(metrics[split]) if split else math.nan
+    return Objective(value=value, split=split) if math.isfinite(value) else None
+
+
+def objective_name(runs: Iterable[Mapping[str, Mapping[str, Any]]]) -> str:
+    """What the objective of these runs is, from the metrics of each; "accuracy" where it is not the same of all."""
+    names = {found.name for metrics in runs if (found := objective(metrics)) is not None}
+    return names.pop() if len(names) == 1 else "accuracy" if names else "validation accuracy"
 
 
 def accuracy(counts: Mapping[str, Any]) -> float:
@@ -57,7 +77,7 @@ def answer_of_record(run: Run, record: Record, *, curve: LearningCurve | None = 
         run=run,
         status=record.outcome["status"],
         reason=record.outcome["reason"],
-        value=objective(record.outcome["metrics"]),
+        objective=objective(record.outcome["metrics"]),
         epochs=learning_curve(record) if curve is None else curve,
         seconds=costs.get("train_seconds", 0.0) + costs.get("eval_seconds", 0.0),
     )
@@ -69,7 +89,7 @@ def answer_of_outcome(run: Run, outcome: Outcome) -> Answer:
         run=run,
         status=outcome.status,
         reason=outcome.reason,
-        value=objective(outcome.metrics),
+        objective=objective(outcome.metrics),
         epochs=tuple((e.epoch, accuracy({"correct": e.correct, "count": e.count})) for e in outcome.epochs),
         seconds=outcome.costs.get("train_seconds", 0.0) + outcome.costs.get("eval_seconds", 0.0),
     )

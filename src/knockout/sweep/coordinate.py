@@ -11,21 +11,28 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from knockout.design import write_design
-from knockout.ledger import Ledger, read_ledger
+from knockout.job import Status
+from knockout.ledger import Ledger, clear_abandoned, read_ledger, set_aside_files
 from knockout.record import read_record, write_record
+from knockout.source_changes import SourceChange, change_of_study, write_place
 from knockout.study import Run, Study
+from knockout.sweep.alike import MOST, Alike, FailedAlike
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
 from knockout.sweep.machine import Machine, RefusedError, devices_of, machine_of
-from knockout.sweep.owner import Progress, clear_locks, hold, now, read_progress, run_held
+from knockout.sweep.owner import Progress, clear_locks, hold, now, read_hang, read_progress, run_held
 from knockout.sweep.survey import Survey, check_only, prepare_data, survey
-from knockout.sweep.work import Task, environment, failure, torch_version, work
+from knockout.sweep.work import Task, environment, failure, hang_reason, torch_version, work
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
 
 POLL_SECONDS = 0.25
+HANGUP = getattr(signal, "SIGHUP", None)
+"""The signal of a terminal that was closed or a connection that was lost; Windows has none."""
+SAME_REQUEST_SECONDS = 0.5
+"""A scheduler may send its signal to the coordinator and again to all: signals so close together are one request."""
 BLAME = 2
 """How often a run must die alone before it is recorded as killed."""
 
@@ -54,10 +61,14 @@ class Ended:
     root: Path
     totals: Totals
     trained: int
+    change: SourceChange
+    """the sources of the trainer that the results were made with"""
     exhausted: tuple[Run, ...]
     """runs that came to no result so often that only `--retry` tries them again"""
     budget_spent: bool = False
     signal: int = 0
+    alike: FailedAlike | None = None
+    """where it ended because runs failed with the same error"""
     stop: "Stop | None" = None
     """with `seeds = "anytime"`: what is decided, once a block is complete"""
 
@@ -81,11 +92,16 @@ def run_study(
     take_over: bool = False,
     allow_mixed: bool = False,
     retry: bool = False,
+    keep_going: bool = False,
     only: Sequence[str] = (),
+    same_trainer: bool = False,
 ) -> Ended:
     """Train what the study is missing, and return when nothing is left to train or something ended it.
 
-    `only`: variants (the baseline is one) to train and to count; all where it is empty.
+    `only`: variants (the baseline is one) to train and to count; all where it is empty. `keep_going`: go on where runs
+    fail with the same error, one after the other. `same_trainer`: declares that what has changed in the trainer since
+    there are results changes none of them.
+
     Raises `DataError`, `HeldError` or `RefusedError` for what a user can mend; nothing is then written.
     """
     root = results / study.name
@@ -95,20 +111,31 @@ def run_study(
     data = prepare_data(study)
     try:
         root.mkdir(parents=True, exist_ok=True)
-        (root / "runs").mkdir(exist_ok=True)
     except OSError as error:
         raise RefusedError(f"{root} cannot be written: {error.strerror}") from error
     with hold(root, take_over=take_over):
+        files = set_aside_files(root)
+        (root / "runs").mkdir(exist_ok=True)
+        clear_abandoned(root)
         state = survey(study, root, data=data, only=only, retry=retry, damaged="set_aside")
         # Nothing is asked of a machine that has nothing to train: torch takes seconds.
         machine = machine_of(study, workers=workers) if state.todo else Machine(devices=("cpu",), workers=1)
         if state.todo and not allow_mixed:
             _refuse_mixed(state, machine.devices[0])
-        write_design(root, study, data_id=data.id, data_summary=data.summary)
+        if state.todo and state.change.undeclared and not same_trainer:
+            raise RefusedError(f"{'; '.join(state.change.lines)}. Nothing was trained: {state.change.way_on}")
+        same = state.change.declared() if same_trainer else ()
+        had = sum(run.id in state.ledger.records for run in state.runs)
+        write_design(root, study, data_id=data.id, data_summary=data.summary, results=had, same_trainer=same)
+        write_place(root, study)
+        for line in files:
+            display.say(f"set aside, and made again where it can be: {line}")
         for line in state.ledger.damaged:
             display.say(f"set aside, and to be trained again: {line}")
-        executor = LocalExecutor(work, workers=machine.workers, threads=study.run.threads)
-        sweep = _Sweep(survey=state, machine=machine, executor=executor, display=display)
+        executor = LocalExecutor(
+            work, workers=machine.workers, threads=study.run.threads, folders=study.trainer.folders
+        )
+        sweep = _Sweep(survey=state, machine=machine, executor=executor, display=display, keep_going=keep_going)
         ended = sweep.run() if state.todo else 0
         after = read_ledger(root)
         chosen = state.chosen
@@ -122,6 +149,8 @@ def run_study(
             exhausted=tuple(run for run in after.missing(chosen) if after.exhausted(run)),
             budget_spent=sweep.budget_spent,
             signal=ended,
+            alike=sweep.alike.described(after) if sweep.alike.stop and sweep.left else None,
+            change=change_of_study(study, root, after, [run.id for run in state.runs]),
             stop=state.stop,
         )
 
@@ -149,6 +178,7 @@ class _Sweep:
         machine: Machine,
         executor: Executor[Task, tuple[Answer, ...]],
         display: Display,
+        keep_going: bool,
     ) -> None:
         self.survey, self.machine, self.executor, self.display = survey, machine, executor, display
         self.study, self.root, self.blocks = survey.study, survey.root, survey.blocks
@@ -162,10 +192,17 @@ class _Sweep:
         mine = [run for run in survey.todo if run.id not in self.adopted]
         self.allocation = Allocation(self.root, self.study.name, runs=survey.runs, ledger=survey.ledger, todo=mine)
         self.asked: dict[str, Asked] = {}  # run id -> its cell, of the runs in flight
-        self.suspects: list[Asked] = []  # were in flight when a worker died; run alone, to see whose fault it was
+        self.suspects: list[Asked] = []  # died beside others; run alone, to see whether it was their fault
         self.alone = ""  # the id of the suspect that runs, with nothing beside it
         self.deaths: Counter[str] = Counter()
         self.stopping = 0  # the signal that was caught
+        self.stopped_at = 0.0
+        self.alike = Alike(keep_going=keep_going)
+
+    @property
+    def left(self) -> int:
+        """How many runs are still to be handed out."""
+        return len(self.allocation) + len(self.suspects)
 
     def run(self) -> int:
         """Train until nothing is left; return the signal that ended it, or 0."""
@@ -189,6 +226,7 @@ class _Sweep:
         finally:
             self.executor.close()
             clear_locks(self.root)
+            clear_abandoned(self.root)
             self.display.stop()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -200,18 +238,24 @@ class _Sweep:
 
         def stop(number: int, _frame: FrameType | None) -> None:
             if self.stopping:
-                raise KeyboardInterrupt
-            self.stopping = number
+                again = time.monotonic() - self.stopped_at > SAME_REQUEST_SECONDS
+                if number != HANGUP and again:  # a terminal that goes away says so more than once
+                    raise KeyboardInterrupt
+                return
+            self.stopping, self.stopped_at = number, time.monotonic()
             self.display.say(
                 f"stopping: {len(self.asked)} runs in flight are finished first; a second signal drops them"
             )
 
-        return {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)}
+        caught = [signal.SIGINT, signal.SIGTERM]
+        if HANGUP and signal.getsignal(HANGUP) != signal.SIG_IGN:  # as under nohup
+            caught.append(HANGUP)
+        return {number: signal.signal(number, stop) for number in caught}
 
     def _fill(self) -> bool:
         """Hand out work while there are free workers; returns whether anything was handed out."""
         started = False
-        while not self.stopping and not self.budget_spent:
+        while not self.stopping and not self.budget_spent and not self.alike.stop:
             hours = self.study.budget.hours
             if hours and self.seconds / self.machine.workers / 3600 >= hours:
                 self.budget_spent = bool(self.suspects) or self._waiting()
@@ -225,9 +269,7 @@ class _Sweep:
                 asked = self.allocation.ask()
             else:
                 break
-            if not self.executor.submit(self._task(asked.run)):
-                self.suspects.append(asked)  # asked, and not begun
-                break
+            self.executor.submit(self._task(asked.run))
             self.asked[asked.run.id] = asked
             started = True
         return started
@@ -260,6 +302,8 @@ class _Sweep:
         self.seconds += answer.seconds
         self.trained += answer.status != "stopped"
         self.display.ended(answer)
+        if self.alike.count(answer) and self.left:
+            self.display.say(f"{MOST} runs in a row failed with the same error: no other run is begun")
         self._count(answer)
 
     def _count(self, answer: Answer) -> None:
@@ -268,31 +312,40 @@ class _Sweep:
             self.display.say(line)
 
     def _worker_died(self, broken: Broken[Task]) -> None:
-        lost = [(task, run) for task in broken.tasks for run in task.runs]
-        alone = len(lost) == 1
-        then = "" if alone else "; run again one at a time"
-        self.display.say(f"a worker died ({broken.reason}) while these ran: {_names(run for _, run in lost)}{then}")
-        for task, run in lost:
-            asked = self.asked.pop(run.id)
-            self._wait_for_lock(run)
-            record = read_record(self.root, task.configs[run.id])
-            if record is not None:  # it had written its record before it died
-                self._run_ended(asked, answer_of_record(run, record))
-                continue
-            self.deaths[run.id] += alone
-            if self.deaths[run.id] < BLAME:
-                self.suspects.append(asked)
-                continue
-            outcome = failure(run, "killed", f"its worker died {BLAME} times while it ran alone: {broken.reason}")
-            write_record(
-                self.root,
-                config=task.configs[run.id],
-                outcome=outcome,
-                environment=environment(task),
-                ended=now(),
-                log=f"{outcome.reason}\n",
-            )
-            self._run_ended(asked, answer_of_outcome(run, outcome))
+        task = broken.task
+        (asked,) = (self.asked.pop(run.id) for run in task.runs)
+        run = asked.run
+        hang = read_hang(self.root, run.id)
+        self._wait_for_lock(run)
+        record = read_record(self.root, task.configs[run.id])
+        if record is not None:  # it had written its record before it died
+            self._run_ended(asked, answer_of_record(run, record))
+            return
+        if hang:
+            self._write_failure(asked, task, "timed_out", hang_reason(task), log=hang)
+            return
+        alone = not self.asked
+        then = "" if alone else "; it is run again with nothing beside it"
+        self.display.say(f"a worker died ({broken.reason}) while this ran: {_names([run])}{then}")
+        self.deaths[run.id] += alone
+        if self.deaths[run.id] < BLAME:
+            self.suspects.append(asked)
+            return
+        reason = f"its worker died {BLAME} times while it ran alone: {broken.reason}"
+        self._write_failure(asked, task, "killed", reason, log=f"{reason}\n")
+
+    def _write_failure(self, asked: Asked, task: Task, status: Status, reason: str, *, log: str) -> None:
+        """Write what a worker could not, because it died."""
+        outcome = failure(asked.run, status, reason)
+        write_record(
+            self.root,
+            config=task.configs[asked.run.id],
+            outcome=outcome,
+            environment=environment(task),
+            ended=now(),
+            log=log,
+        )
+        self._run_ended(asked, answer_of_outcome(asked.run, outcome))
 
     def _wait_for_lock(self, run: Run) -> None:
         deadline = time.monotonic() + 10
@@ -318,10 +371,11 @@ class _Sweep:
     def _task(self, run: Run) -> Task:
         used = Counter(task.device for task in self.executor.in_flight)
         return Task(
-            root=self.root,
+            root=self.root.resolve(),  # a trainer may change the folder that a worker is in
             runs=(run,),
             configs={run.id: self.survey.config(run)},
             trainer=self.study.trainer.path,
+            source=self.study.trainer.source.sha256,
             factors=self.study.arms[run.variant],
             recipe=self.study.recipe,
             data=self.survey.data.ref,
@@ -329,6 +383,7 @@ class _Sweep:
             threads=self.study.run.threads,
             workers=self.machine.workers,
             timeout_seconds=self.study.run.timeout_minutes * 60,
+            test_examples=self.survey.data.test_examples,
         )
 
 

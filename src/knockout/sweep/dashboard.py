@@ -26,13 +26,14 @@ from optuna.trial import FrozenTrial
 from knockout.analysis.report.render import markdown
 from knockout.analysis.report.study import verdict_note
 from knockout.analysis.results import ResultsError
-from knockout.design import Design, read_design
+from knockout.design import Design, absence, read_design
 from knockout.errors import UserError
 from knockout.strict import FaultsError
 from knockout.study import Run
+from knockout.sweep.answer import objective_name
 from knockout.sweep.coordinate import totals
 from knockout.sweep.owner import coordinator
-from knockout.sweep.snapshot import Epochs, State, Try, mirror, number_tries, read_state
+from knockout.sweep.snapshot import Epochs, State, Try, as_text, mirror, number_tries, read_state
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -41,13 +42,21 @@ ADDRESS = "127.0.0.1"
 REBUILD_SECONDS = 10.0
 NOTE_SHARE = 0.1
 """The verdicts are computed anew at most this share of the time, on one core: the runs need the machine."""
-METRIC = "validation accuracy"
 
 
 def build_app(
-    name: str, trials: Iterable[FrozenTrial], *, note: str, version: int, attributes: Mapping[str, str]
+    name: str,
+    trials: Iterable[FrozenTrial],
+    *,
+    objective: str,
+    note: str,
+    version: int,
+    attributes: Mapping[str, str],
 ) -> "WSGIApplication":
-    """An application that shows these trials. `version` counts the notes: an open page shows one that is newer."""
+    """An application that shows these trials. `version` counts the notes: an open page shows one that is newer.
+
+    `objective`: what the value of a trial is.
+    """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = InMemoryStorage()
     study = optuna.create_study(
@@ -59,7 +68,7 @@ def build_app(
     )
     # `set_metric_names` does the same, and warns that it is experimental.
     study_id = storage.get_study_id_from_name(name)
-    storage.set_study_system_attr(study_id, "study:metric_names", [METRIC])
+    storage.set_study_system_attr(study_id, "study:metric_names", [objective])
     for key, value in attributes.items():
         study.set_user_attr(key, value)
     study.add_trials(trials)
@@ -116,7 +125,7 @@ class Watched:
         try:
             design = read_design(self.root)
             if design is None:
-                raise ResultsError(f"{self.root}: no design.json, so no study was ever started here")
+                raise ResultsError(absence(self.root))
             state = read_state(self.root, design)
             runs = {**self.runs, **state.runs}
             tries = number_tries(self.tries, state)
@@ -129,10 +138,19 @@ class Watched:
                 "coordinator": f"process {owner.pid} on {owner.host}" if owner else "none at work",
                 "read at": datetime.now().isoformat(" ", timespec="seconds"),
             }
-            shown = _Shown(name=design.study, trials=trials, attributes=attributes, records=_records(design, state))
+            if state.ledger.damaged:
+                attributes["damaged records"] = as_text("; ".join(state.ledger.damaged))
+            results = state.ledger.records.values()
+            shown = _Shown(
+                name=design.study,
+                trials=trials,
+                objective=objective_name(r.outcome["metrics"] for r in results if r.status == "finished"),
+                attributes=attributes,
+                records=_records(design, state),
+            )
+        except UserError as error:
+            raise error if isinstance(error, ResultsError) else ResultsError(str(error)) from error
         except (OSError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, ResultsError):
-                raise
             raise ResultsError(f"{self.root}: not readable ({type(error).__name__}: {error})") from error
         self.runs, self.tries = runs, tries
         return shown
@@ -142,7 +160,14 @@ class Watched:
         if trouble:
             text, version = f"**What is shown here is not up to date.** {markdown(trouble)}\n\n{text}", version + 1
         shown = self.shown
-        return build_app(shown.name, shown.trials, note=text, version=version, attributes=shown.attributes)
+        return build_app(
+            shown.name,
+            shown.trials,
+            objective=shown.objective,
+            note=text,
+            version=version,
+            attributes=shown.attributes,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +176,7 @@ class _Shown:
 
     name: str
     trials: Sequence[FrozenTrial]
+    objective: str
     attributes: Mapping[str, str]
     records: object
     """What the verdicts depend on: equal where nothing was added, changed or planned since."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import io
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +9,23 @@ from typing import Any
 
 import psutil
 
-from knockout.job import DataRef, Job, Stopped
+from knockout.job import RECORDED, DataRef, Job, Outcome, Stopped
 from knockout.study import Study
+from knockout.sweep.answer import objective
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
+from knockout.sweep.outcomes import AnswerError, outcomes_of
 from knockout.sweep.owner import Coordinator
+from knockout.sweep.work import Log, progress_of
 
 WARM_STEPS = 2
 MOST_STEPS = 25
 TOTAL_SECONDS = 8.0
 """Over all variants, without the start of the worker."""
+
+PATIENCE_SECONDS = 90.0
+"""For the steps of one variant, with what a worker loads before its first. Then there is no figure."""
+
+WHOLE = "it never calls job.progress: one run was trained to its end, and the time of all others is taken from it"
 
 EVALUATION_SHARE = 1 / 3
 """The time of a text in evaluation over that of one in training: the forward pass alone."""
@@ -34,8 +41,12 @@ class Pace:
     steps: int = 0
     seconds_per_step: float = 0.0
     seconds_before: float = 0.0
-    """from the start of the run to the end of its first step"""
+    """from the start of the run to the end of its first step; all of it for a trainer that never calls `progress`"""
     trouble: str = ""
+    note: str = ""
+    """what to know of the figure"""
+    objective: str = ""
+    """what the screen would show of a run, where one was trained to its end"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +59,21 @@ class Estimate:
     seconds: float
     """of all runs together, before they are divided among workers"""
     evaluation_counted: bool
+    whole: bool
+    """measured on one run from its start to its end, and not on steps of every variant"""
     peak_bytes: int
     """of one worker"""
     disk_bytes: float
 
 
 def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], device: str) -> Estimate:
-    """Train a few steps of every variant, keep nothing, and extrapolate."""
+    """Train a few steps of every variant, keep nothing, and extrapolate.
+
+    A trainer that never calls `progress` cannot be stopped after a few steps: one run is trained to its end, and all
+    others are taken to be like it.
+    """
     share = TOTAL_SECONDS / len(study.factors)
-    executor = LocalExecutor(_measure, workers=1, threads=study.run.threads)
+    executor = LocalExecutor(_measure, workers=1, threads=study.run.threads, folders=study.trainer.folders)
     paces: dict[str, Pace] = {}
     peak = 0
     began = time.perf_counter()
@@ -76,16 +93,21 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
                 seconds=share,
             )
             measured = _result(executor, sample)
-            if measured is None:
-                paces[name] = Pace(trouble="its worker died")
+            if isinstance(measured, str):
+                paces[name] = Pace(trouble=measured)
                 break
             paces[name], used = measured
             peak = max(peak, used)
             if not start:
                 start = time.perf_counter() - began
+            if paces[name].note == WHOLE:
+                paces = dict.fromkeys(study.factors, paces[name])
+                break
     finally:
         executor.close()
     extra = _evaluation(study, summary)
+    whole = paces[first].note == WHOLE
+    extra = 0.0 if whole else extra  # that run was evaluated, too
     training = sum(p.steps * p.seconds_per_step for p in paces.values()) * (1 + extra)
     before = sum(p.seconds_before for p in paces.values())
     base = paces[first]  # a placebo is the baseline once more
@@ -99,7 +121,8 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
         paces=paces,
         start_seconds=start,
         seconds=seconds,
-        evaluation_counted=extra > 0,
+        whole=whole,
+        evaluation_counted=whole or extra > 0,
         peak_bytes=peak,
         disk_bytes=record * len(study.seeds) * len(study.arms),
     )
@@ -130,12 +153,14 @@ class _Sample:
     seconds: float
 
 
-def _result(executor: Executor[_Sample, tuple[Pace, int]], sample: _Sample) -> tuple[Pace, int] | None:
-    """The pace, and the bytes of memory of the worker; `None` where the worker died."""
+def _result(executor: Executor[_Sample, tuple[Pace, int]], sample: _Sample) -> tuple[Pace, int] | str:
+    """The pace, and the bytes of memory of the worker; in words why there are none, where it died or takes too long."""
     executor.submit(sample)
-    while True:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
         for ended in executor.wait(1.0):
-            return None if isinstance(ended, Broken) else ended[1]
+            return "its worker died" if isinstance(ended, Broken) else ended[1]
+    return f"it was given up after {PATIENCE_SECONDS:.0f} s without enough steps; does it call job.progress?"
 
 
 def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
@@ -143,9 +168,10 @@ def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
     marks: list[float] = []
     total = 0
 
-    def progress(_step: int, steps: int, _loss: float) -> None:
+    def progress(step: int, steps: int, loss: float) -> None:
         nonlocal total
-        total = steps
+        if not marks:  # as in a run: what is no number ends it
+            total = progress_of(step, steps, loss).steps
         marks.append(time.perf_counter())
         enough = len(marks) > MOST_STEPS or marks[-1] - marks[0] > sample.seconds
         if (enough and len(marks) > WARM_STEPS) or not coordinator.alive():
@@ -157,16 +183,25 @@ def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
         log=lambda _line: None,
     )  # fmt: skip
     module, function = sample.trainer.split(":")
+    outcome: Outcome | None = None
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            getattr(importlib.import_module(module), function)(job)
+        with contextlib.redirect_stdout(Log()), contextlib.redirect_stderr(Log()):
+            answer = getattr(importlib.import_module(module), function)(job)
+            (outcome,) = outcomes_of(answer, job.run_ids)
     except Stopped:
         pass
     except BaseException as error:  # how a run of this variant would end
-        return Pace(steps=total, trouble=f"{type(error).__name__}: {error}"[:200]), 0
+        text = str(error) if isinstance(error, AnswerError) else f"{type(error).__name__}: {error}"[:200]
+        return Pace(steps=total, trouble=text), 0
+    if outcome is not None and outcome.status not in RECORDED:
+        return Pace(steps=total, trouble=outcome.reason or outcome.status), 0
     used = int(psutil.Process().memory_info().rss)
+    shown = objective(outcome.metrics) if outcome is not None else None
+    name = shown.name if shown is not None else ""
+    if not marks:
+        return Pace(steps=1, seconds_before=time.perf_counter() - entered, note=WHOLE, objective=name), used
     if len(marks) < 2:
-        return Pace(steps=total or 1, trouble="" if marks else "it never calls job.progress"), used
+        return Pace(steps=total, seconds_before=time.perf_counter() - entered, objective=name), used
     first = min(WARM_STEPS, len(marks) - 2)
     pace = (marks[-1] - marks[first]) / (len(marks) - 1 - first)
-    return Pace(steps=total, seconds_per_step=pace, seconds_before=marks[0] - entered), used
+    return Pace(steps=total, seconds_per_step=pace, seconds_before=marks[0] - entered, objective=name), used

@@ -1,20 +1,25 @@
 """Executors: who works on the tasks of a sweep. This machine's is here; a cluster's would be one more `Executor`.
 
-The local one is joblib's loky: worker processes that stay warm, with the threads of each pinned. A worker that is
-killed breaks the whole pool, and its neighbours' runs in flight are lost with it. `wait` says which tasks were in
-flight; whose fault it was is for the coordinator to find out, by running them one at a time.
+The local one is joblib's loky: worker processes that stay warm, with the threads of each pinned. Each worker is a pool
+of its own, since a worker that dies breaks its pool: its neighbours' tasks go on. What a worker started ends with it.
 """
 
 import concurrent.futures
+import contextlib
 import os
 import re
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Generic, NoReturn, Protocol, TypeVar
 
+import psutil
 from joblib.externals.loky.backend import get_context
 from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
@@ -28,6 +33,9 @@ KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_":
 WATCH_SECONDS = 0.5
 """How often an idle worker looks whether its coordinator lives."""
 
+MARK = "KNOCKOUT_WORKER"
+"""The environment variable that names a worker. What the worker starts inherits it, and is known by it."""
+
 TaskT = TypeVar("TaskT")
 AnswerT = TypeVar("AnswerT")
 
@@ -39,9 +47,9 @@ def worker_environment(threads: int) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Broken(Generic[TaskT]):
-    """A worker died, and these tasks were lost with it."""
+    """A worker died, and this task was lost with it."""
 
-    tasks: tuple[TaskT, ...]
+    task: TaskT
     reason: str
 
 
@@ -58,8 +66,8 @@ class Executor(Protocol[TaskT, AnswerT]):
         """The tasks that were submitted and whose end `wait` has not returned yet."""
         ...
 
-    def submit(self, task: TaskT) -> bool:
-        """Start a task; `free` must not be 0. False where a worker has died, which `wait` is about to return."""
+    def submit(self, task: TaskT) -> None:
+        """Start a task; `free` must not be 0."""
         ...
 
     def wait(self, seconds: float) -> list[tuple[TaskT, AnswerT] | Broken[TaskT]]:
@@ -85,97 +93,190 @@ class ParentProcess:
         return os.getppid() == self.pid
 
 
+class _Worker(Generic[AnswerT]):
+    """One worker process, in a pool of its own."""
+
+    def __init__(self, coordinator: Coordinator, *, threads: int, folders: Sequence[str]) -> None:
+        self._mark = uuid.uuid4().hex
+        with _held_back():
+            resource_tracker.ensure_running()  # first, since its start lets SIGTERM through again
+            self._pool = ProcessPoolExecutor(
+                max_workers=1,
+                context=get_context("loky"),
+                initializer=_start_worker,
+                initargs=(coordinator, folders),
+                env=worker_environment(threads) | {MARK: self._mark},
+            )
+
+    def submit(
+        self, work: Callable[[TaskT, Coordinator], AnswerT], task: TaskT, coordinator: Coordinator
+    ) -> "concurrent.futures.Future[AnswerT]":
+        """Raises `BrokenProcessPool` where the process died since its last task."""
+        with _held_back():
+            future: concurrent.futures.Future[AnswerT] = self._pool.submit(_in_worker, work, task, coordinator)
+        return future
+
+    def bury(self) -> None:
+        """End what the process left behind, if it has died: a child holds the pipe that tells the pool of its death."""
+        if any(_dead(pid) for pid in list(self._pool._processes)):
+            end_marked(self._mark)
+
+    def close(self) -> None:
+        """End the process and all that it started."""
+        self.bury()
+        self._pool.shutdown(wait=True, kill_workers=True)
+        end_marked(self._mark)
+
+
 class LocalExecutor(Generic[TaskT, AnswerT]):
     """Worker processes of this machine, which keep what they have loaded from one task to the next."""
 
-    def __init__(self, work: Callable[[TaskT, Coordinator], AnswerT], *, workers: int, threads: int) -> None:
-        """`work` is a function of a module, which a worker imports. `threads`: of each worker."""
+    def __init__(
+        self,
+        work: Callable[[TaskT, Coordinator], AnswerT],
+        *,
+        workers: int,
+        threads: int,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        """`work` is a function of a module, which a worker imports. `threads`: of each worker. `folders`: where it
+        looks for modules besides Python's own places."""
         self._work = work
         self._workers = workers
         self._threads = threads
+        self._folders = tuple(map(str, folders))
         self._coordinator = ParentProcess(pid=os.getpid())
-        self._pool: ProcessPoolExecutor | None = None
-        self._futures: dict[concurrent.futures.Future[AnswerT], TaskT] = {}
+        self._idle: list[_Worker[AnswerT]] = []
+        self._tasks: dict[concurrent.futures.Future[AnswerT], tuple[TaskT, _Worker[AnswerT]]] = {}
 
     @property
     def free(self) -> int:
-        return self._workers - len(self._futures)
+        return self._workers - len(self._tasks)
 
     @property
     def in_flight(self) -> Sequence[TaskT]:
-        return tuple(self._futures.values())
+        return tuple(task for task, _ in self._tasks.values())
 
-    def submit(self, task: TaskT) -> bool:
+    def submit(self, task: TaskT) -> None:
         assert self.free > 0
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(
-                max_workers=self._workers,
-                context=get_context("loky"),
-                initializer=_start_worker,
-                initargs=(self._coordinator,),
-                env=worker_environment(self._threads),
-            )
-        try:
-            self._futures[self._pool.submit(_in_worker, self._work, task, self._coordinator)] = task
-        except BrokenProcessPool:
-            if self._futures:
-                return False
-            self.close()  # an idle worker died: nothing is lost with it
-            return self.submit(task)
-        return True
+        while self._idle:
+            worker = self._idle.pop()
+            try:
+                self._tasks[worker.submit(self._work, task, self._coordinator)] = (task, worker)
+            except BrokenProcessPool:  # it died while it was idle: nothing is lost with it
+                worker.close()
+            else:
+                return
+        worker = _Worker(self._coordinator, threads=self._threads, folders=self._folders)
+        self._tasks[worker.submit(self._work, task, self._coordinator)] = (task, worker)
 
     def wait(self, seconds: float) -> list[tuple[TaskT, AnswerT] | Broken[TaskT]]:
-        if not self._futures:
+        if not self._tasks:
             time.sleep(seconds)
             return []
-        done, _ = concurrent.futures.wait(
-            self._futures, timeout=seconds, return_when=concurrent.futures.FIRST_COMPLETED
-        )
+        done, _ = concurrent.futures.wait(self._tasks, timeout=seconds, return_when=concurrent.futures.FIRST_COMPLETED)
         ended: list[tuple[TaskT, AnswerT] | Broken[TaskT]] = []
-        broken: list[TaskT] = []
-        reason = ""
         for future in done:
+            task, worker = self._tasks.pop(future)
             try:
                 answer = future.result()
             except BrokenProcessPool as error:
-                broken.append(self._futures.pop(future))
-                reason = _exit_codes(error)
+                worker.close()
+                ended.append(Broken(task=task, reason=_exit_codes(error)))
+            except BaseException:
+                worker.close()
+                raise
             else:
-                ended.append((self._futures.pop(future), answer))
-        if broken:
-            # One broken future means that the pool is gone: the rest in flight fails too, a moment later.
-            for future, task in self._futures.items():
-                try:
-                    ended.append((task, future.result(timeout=30)))
-                except BrokenProcessPool:
-                    broken.append(task)
-            self.close()
-            ended.append(Broken(tasks=tuple(broken), reason=reason))
+                self._idle.append(worker)
+                ended.append((task, answer))
+        if not done:
+            for _, worker in self._tasks.values():
+                worker.bury()
         return ended
 
     def close(self) -> None:
-        self._futures.clear()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, kill_workers=True)
-            self._pool = None
+        workers = [*self._idle, *(worker for _, worker in self._tasks.values())]
+        self._tasks.clear()
+        self._idle.clear()
+        for worker in workers:
+            worker.close()
+
+
+def _dead(pid: int) -> bool:
+    """Whether a child of this process has ended, without taking its exit code from the pool."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return True
+
+
+def end_marked(mark: str) -> None:
+    """End all processes that a worker started, and the worker: those that carry its mark, wherever they went."""
+    for _ in range(10):  # one that forks while it is looked for leaves a child for the next round
+        marked = [process for process in psutil.process_iter() if _mark_of(process) == mark]
+        if not marked:
+            return
+        for process in marked:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(marked, timeout=1.0)
+
+
+def _mark_of(process: psutil.Process) -> str:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        return str(process.environ().get(MARK, ""))
+    except (psutil.Error, OSError):  # of another user, or gone
+        return ""
+
+
+def _signals(*names: str) -> list[signal.Signals]:
+    """The signals of these names that this system has."""
+    return [number for number in signal.Signals if number.name in names]
+
+
+@contextlib.contextmanager
+def _held_back() -> Iterator[None]:
+    """Hold back, here and in processes that are started meanwhile, the signals that ask a program to end.
+
+    A scheduler sends them to all processes at once. The coordinator gets them a moment later; a worker takes SIGTERM
+    once it can disregard it, and neither it nor what loky starts ever takes SIGHUP.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _signals("SIGTERM", "SIGHUP"))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _busy = threading.Event()
 """Set in a worker process while it works on a task."""
 
 
-def _start_worker(coordinator: Coordinator) -> None:
-    """What a worker process does first: leave Ctrl-C to the coordinator, and end once that has died.
+def _start_worker(coordinator: Coordinator, folders: Sequence[str]) -> None:
+    """What a worker process does first: search the trainer's folders too, leave signals to the coordinator, and end
+    once that has died.
 
     A task in progress decides for itself (`Supervision.over`); this thread ends a worker that only waits for work.
     """
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A handler, since SIG_IGN would be inherited: what a trainer starts must end when the trainer terminates it.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
     def watch() -> None:
         while True:
             time.sleep(WATCH_SECONDS)
             if not coordinator.alive() and not _busy.is_set():
-                os._exit(0)
+                _leave()
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -187,8 +288,14 @@ def _in_worker(work: Callable[[TaskT, Coordinator], AnswerT], task: TaskT, coord
     finally:
         _busy.clear()
     if not coordinator.alive():  # nobody waits for this answer, and what it says is on disk
-        os._exit(0)
+        _leave()
     return answer
+
+
+def _leave() -> NoReturn:
+    """End this worker and all that it started."""
+    end_marked(os.environ[MARK])
+    os._exit(0)
 
 
 def _exit_codes(error: BrokenProcessPool) -> str:

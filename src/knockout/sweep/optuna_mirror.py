@@ -51,12 +51,13 @@ def state_of(answer: Answer) -> TrialState:
 
 def values_of(answer: Answer) -> list[float] | None:
     """The objective as Optuna takes it; `None` where the trial fails."""
-    return [answer.value] if answer.status == "finished" and answer.value is not None else None
+    return [answer.objective.value] if answer.status == "finished" and answer.objective is not None else None
 
 
 def result_attributes(answer: Answer) -> dict[str, str]:
-    """How a run ended, in words: its status, and the reason where there is one."""
-    return {"status": answer.status, **({"reason": answer.reason} if answer.reason else {})}
+    """How a run ended, in words: its status, what its value is, and the reason, where there are any."""
+    value = {"objective": answer.objective.name} if answer.objective is not None else {}
+    return {"status": answer.status, **value, **({"reason": answer.reason} if answer.reason else {})}
 
 
 def run_attributes(run: Run) -> dict[str, Any]:

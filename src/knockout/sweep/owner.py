@@ -21,6 +21,7 @@ import psutil
 
 from knockout.errors import UserError
 from knockout.files import replace_json
+from knockout.record import set_aside
 
 HEARTBEAT_SECONDS = 30.0
 STALE_SECONDS = 300.0
@@ -67,6 +68,9 @@ def hold(root: Path, *, take_over: bool) -> Iterator[Owner]:
     """
     lock = filelock.FileLock(root / "coordinator.lock")
     path = root / "coordinator.json"
+    for file in (root / "coordinator.lock", path):
+        if file.is_dir():  # and so nobody holds it
+            set_aside(root, file)
     try:
         lock.acquire(blocking=False)
     except filelock.Timeout:
@@ -159,6 +163,19 @@ def _run_files(root: Path, run_id: str) -> tuple[Path, Path]:
     return root / "running" / f"{run_id}.lock", root / "running" / f"{run_id}.progress"
 
 
+def hang_file(root: Path, run_id: str) -> Path:
+    """Where a worker that is ended because its trainer hangs leaves what each thread was doing."""
+    return root / "running" / f"{run_id}.hang"
+
+
+def read_hang(root: Path, run_id: str) -> str:
+    """What a worker was doing when it was ended because its trainer hung; "" where it was not."""
+    try:
+        return hang_file(root, run_id).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 @contextlib.contextmanager
 def hold_run(root: Path, run_id: str) -> Iterator[bool]:
     """Hold a run while it trains; gives False where another process holds it."""
@@ -170,17 +187,19 @@ def hold_run(root: Path, run_id: str) -> Iterator[bool]:
     except filelock.Timeout:
         yield False
         return
+    hang_file(root, run_id).unlink(missing_ok=True)  # of a worker that was ended while nobody looked
     try:
         yield True
     finally:
         progress.unlink(missing_ok=True)
+        hang_file(root, run_id).unlink(missing_ok=True)
         lock.release()
 
 
 def run_held(root: Path, run_id: str) -> bool:
     """Whether a worker, of this coordinator or of one that died, is training this run now."""
     path, _ = _run_files(root, run_id)
-    if not path.exists():
+    if not path.is_file():
         return False
     lock = filelock.FileLock(path)
     try:
@@ -196,7 +215,7 @@ def clear_locks(root: Path) -> None:
     folder = root / "running"
     held = set(running_ids(root))
     for path in folder.glob("*") if folder.is_dir() else ():
-        if path.stem not in held:
+        if path.stem not in held and path.is_file():
             path.unlink(missing_ok=True)
 
 

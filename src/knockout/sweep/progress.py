@@ -30,6 +30,7 @@ class Watch:
         self.total = self.done = self.workers = self.ended_here = 0
         self.started = time.monotonic()
         self.share_running = 0.0
+        self.reasons = Reasons()
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.total, self.done, self.workers = total, done, workers
@@ -51,12 +52,27 @@ class Watch:
         return f"about {describe(left)} left"
 
 
-def line_of(answer: Answer) -> str:
-    """One line on how a run ended."""
-    run = answer.run
-    value = "" if answer.value is None else f", validation accuracy {100 * answer.value:.1f} %"
+class Reasons:
+    """Why runs ended: several lines once, and the first of them for every other run with the same reason."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def shown(self, reason: str) -> str:
+        first, *more = reason.splitlines() or [""]
+        if not more:
+            return reason
+        again = reason in self.known
+        self.known.add(reason)
+        return f"{first} (as above)" if again else reason
+
+
+def line_of(answer: Answer, reasons: Reasons) -> str:
+    """One line on how a run ended, and more where the reason has more."""
+    run, seen = answer.run, answer.objective
+    value = "" if seen is None else f", {seen.name} {100 * seen.value:.1f} %"
     seconds = f", {answer.seconds:.1f} s" if answer.seconds else ""
-    reason = f": {answer.reason}" if answer.reason else ""
+    reason = f": {reasons.shown(answer.reason)}" if answer.reason else ""
     return f"{run.variant} seed {run.seed}: {answer.status}{value}{seconds}{reason}"
 
 
@@ -77,7 +93,8 @@ class PlainDisplay:
     def ended(self, answer: Answer) -> None:
         self.watch.count(answer)
         left = self.watch.time_left()
-        self.say(f"[{self.watch.done}/{self.watch.total}] {line_of(answer)}" + (f"; {left}" if left else ""))
+        first, *more = line_of(answer, self.watch.reasons).splitlines()
+        self.say("\n".join([f"[{self.watch.done}/{self.watch.total}] {first}" + (f"; {left}" if left else ""), *more]))
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)
@@ -97,7 +114,7 @@ class LiveDisplay:
             console=console, auto_refresh=False,
         )  # fmt: skip
         self.task = self.bar.add_task("runs", total=None, left="")
-        self.live = Live(console=console, refresh_per_second=4)
+        self.live = Live(console=console, auto_refresh=False)  # here, and not in a thread of its own
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.watch.start(total=total, done=done, workers=workers)
@@ -112,7 +129,8 @@ class LiveDisplay:
         self.watch.count(answer)
         style = "" if answer.status == "finished" else "bold red"
         if style:
-            self.live.console.print(Text(line_of(answer), style=style), soft_wrap=True)
+            line = line_of(answer, self.watch.reasons)
+            self.live.console.print(Text(line, style=style), soft_wrap=True)
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)
@@ -122,7 +140,7 @@ class LiveDisplay:
             name = f"  {run.variant} seed {run.seed}"
             state = "starting" if now is None else f"step {now.step}/{now.steps}  loss {now.loss:.3f}"
             lines.append(Text(f"{name:<40}{state}", style="dim"))
-        self.live.update(Group(self.bar, *lines))
+        self.live.update(Group(self.bar, *lines), refresh=True)
 
     def stop(self) -> None:
         self.running({})

@@ -5,6 +5,7 @@ numbered by try: the first try of every planned run in the design's order, then 
 trial that has failed or finished keeps its number and what it says; a run that is tried again is a new trial.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -137,9 +138,10 @@ def _trial(
     params = {"variant": as_text(run.variant), "seed": run.seed}
     if record is not None:
         answer = answer_of_record(run, record, curve=tuple(epochs(record).items()))
-        value = None if answer.value is None else round(answer.value, DIGITS)
+        seen = answer.objective
+        rounded = None if seen is None else replace(seen, value=round(seen.value, DIGITS))
         return trial_of(
-            replace(answer, value=value, reason=as_text(answer.reason)),
+            replace(answer, objective=rounded, reason=as_text(answer.reason)),
             number=number,
             params=params,
             distributions=space,
@@ -202,10 +204,11 @@ def _starts(path: Path) -> dict[str, list[datetime]]:
     """run id -> when its training was started, from the log that the workers keep."""
     starts: dict[str, list[datetime]] = {}
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             fields = line.split("\t")
-            if len(fields) > 1:
-                starts.setdefault(fields[1], []).append(_local(fields[0]))
+            with contextlib.suppress(ValueError, OverflowError, OSError):  # a damaged line says nothing
+                if len(fields) > 1:
+                    starts.setdefault(fields[1], []).append(_local(fields[0]))
     return starts
 
 

@@ -10,6 +10,7 @@ from knockout.data.sources import absolute_source
 from knockout.design import planned_design
 from knockout.job import DataRef
 from knockout.ledger import Ledger, read_ledger, run_config
+from knockout.source_changes import SourceChange, change_of_study
 from knockout.strict import Fault, FaultsError, nearest
 from knockout.study import Run, Study, design
 from knockout.sweep.blocks import Blocks
@@ -29,6 +30,12 @@ class StudyData:
     def id(self) -> str:
         """The part of every run's id that stands for the data."""
         return self.ref.id if self.ref else ""
+
+    @property
+    def test_examples(self) -> int | None:
+        """How many examples the test split has; `None` without data."""
+        count: int | None = self.summary.get("splits", {}).get("test", {}).get("count")
+        return count
 
 
 def prepare_data(study: Study) -> StudyData:
@@ -55,6 +62,8 @@ class Survey:
     """of these, the runs to be tried: without a result, and not exhausted"""
     exhausted: tuple[Run, ...]
     """the chosen runs that failed so often that only `--retry` tries them again"""
+    change: SourceChange
+    """the sources of the trainer that the results were made with"""
     blocks: Blocks | None
     """the blocks of a study with `seeds = "anytime"`"""
 
@@ -121,5 +130,6 @@ def survey(
         chosen=tuple(chosen),
         todo=tuple(todo),
         exhausted=tuple(run for run in ledger.missing(chosen) if not retry and ledger.exhausted(run)),
+        change=change_of_study(study, root, ledger, [run.id for run in runs]),
         blocks=blocks,
     )

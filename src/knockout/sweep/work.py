@@ -1,28 +1,53 @@
 """What a worker does with a task: train its runs, each from its lock to its record. The same for every executor."""
 
 import contextlib
+import faulthandler
 import importlib
 import importlib.metadata
 import io
+import math
 import os
 import platform
 import socket
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from knockout.job import Curve, DataRef, Job, Outcome, Status, Stopped, TimedOut
 from knockout.record import read_record, write_record
+from knockout.screen import open_closed
 from knockout.study import Run
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
-from knockout.sweep.owner import Coordinator, Progress, Supervision, append_line, hold_run, now, write_progress
+from knockout.sweep.examples import expected_examples, why_others
+from knockout.sweep.outcomes import AnswerError, crashed, outcomes_of, plain_number, shown
+from knockout.sweep.owner import (
+    Coordinator,
+    Progress,
+    Supervision,
+    append_line,
+    hang_file,
+    hold_run,
+    now,
+    write_progress,
+)
+from knockout.trainer_source import trainer_source
 
 PROGRESS_SECONDS = 0.5
+
+HANG_SHARE, HANG_SECONDS = 0.1, 2.0
+"""How far over its time limit a run may be before its worker is ended, where the trainer does not call `progress`."""
+
+
+class Log(io.StringIO):
+    """What a trainer prints. It stays open, also for a trainer that closes its standard output."""
+
+    def close(self) -> None:
+        """Do nothing: what was printed is read after the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +60,7 @@ class Task:
     configs: Mapping[str, Mapping[str, Any]]
     """run id -> what its record says was run"""
     trainer: str
+    source: str  # of the trainer, as the coordinator read it; empty where it has none
     factors: Any
     recipe: Any
     data: DataRef | None
@@ -42,6 +68,8 @@ class Task:
     threads: int
     workers: int  # that share the machine
     timeout_seconds: float  # of one run; 0 for none
+    test_examples: int | None = None
+    """in the test split of the study's data; `None` for a study without data"""
 
 
 def work(task: Task, coordinator: Coordinator) -> tuple[Answer, ...]:
@@ -72,7 +100,7 @@ def work(task: Task, coordinator: Coordinator) -> tuple[Answer, ...]:
 
 def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[Answer]:
     """Train these runs in one call of the trainer. Where that fails for several runs, train each alone."""
-    log = io.StringIO()
+    log = Log()
     started = time.monotonic()
     written = -PROGRESS_SECONDS
     supervision = Supervision(task.root, coordinator)
@@ -86,8 +114,9 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
             raise TimedOut(f"stopped after {elapsed:.0f} s at step {step} of {steps}")
         if elapsed - written >= PROGRESS_SECONDS:
             written = elapsed
+            at = progress_of(step, steps, loss)
             for run in runs:
-                write_progress(task.root, run.id, Progress(step=step, steps=steps, loss=loss))
+                write_progress(task.root, run.id, at)
 
     job = Job(
         variant=runs[0].variant,
@@ -107,31 +136,84 @@ def _train(task: Task, runs: Sequence[Run], coordinator: Coordinator) -> list[An
     module, function = task.trainer.split(":")
     outcomes: list[Outcome]
     try:
+        if _source(task.trainer) != task.source:
+            raise RuntimeError("the trainer's source changed while the study ran; start `knockout run` again")
         # What a trainer prints belongs into its log, not between the lines of the display.
-        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-            outcomes = list(getattr(importlib.import_module(module), function)(job))
-        if len(outcomes) != len(runs):
-            raise ValueError(f"the trainer returned {len(outcomes)} outcomes for {len(runs)} runs")
+        with ended_if_it_hangs(task, runs), contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+            answer = getattr(importlib.import_module(module), function)(job)
+            outcomes = outcomes_of(answer, job.run_ids)
     except Stopped:
         return [Answer(run=run, status="stopped") for run in runs]
     except BaseException as error:  # sys.exit and KeyboardInterrupt inside a trainer are crashes of it too
         if len(runs) > 1:  # whose fault it was shows when each runs alone
             return [answer for run in runs for answer in _train(task, [run], coordinator)]
-        log.write(traceback.format_exc())
-        outcomes = [failure(runs[0], _status_of(error), _last_line(error))]
+        if isinstance(error, AnswerError):  # whose text says all; it is no fault of a line of code
+            outcomes = [crashed(runs[0].id, str(error))]
+        else:
+            log.write(traceback.format_exc())
+            outcomes = [failure(runs[0], _status_of(error), _last_line(error))]
+    finally:
+        open_closed()
     answers = []
     for run, outcome in zip(runs, outcomes, strict=True):
-        job.log(outcome.status + (f": {outcome.reason}" if outcome.reason else ""))
-        write_record(
-            task.root,
-            config=task.configs[run.id],
-            outcome=outcome,
-            environment=environment(task),
-            ended=now(),
-            log=log.getvalue(),
-        )
-        answers.append(answer_of_outcome(run, outcome))
+        with expected_examples(task.root, task.configs[run.id], count=task.test_examples) as examples:
+            others = why_others(outcome, examples)
+            ended = crashed(run.id, others) if others else outcome
+            job.log(ended.status + (f": {ended.reason}" if ended.reason else ""))
+            write_record(
+                task.root,
+                config=task.configs[run.id],
+                outcome=ended,
+                environment=environment(task),
+                ended=now(),
+                log=log.getvalue(),
+            )
+        answers.append(answer_of_outcome(run, ended))
     return answers
+
+
+def progress_of(step: object, steps: object, loss: object) -> Progress:
+    """What a trainer says with `job.progress`, in plain numbers. Raises `TypeError` where it is no numbers."""
+    at, of, now_loss = (plain_number(value) for value in (step, steps, loss))
+    if at is None or of is None or now_loss is None or not (math.isfinite(at) and math.isfinite(of)):
+        got = ", ".join(map(shown, (step, steps, loss)))
+        raise TypeError(f"job.progress({got}): expected job.progress(step, steps, loss), such as (1, 100, 0.69)")
+    return Progress(step=max(0, int(at)), steps=max(1, int(at), int(of)), loss=float(now_loss))
+
+
+def _hard_limit(task: Task, runs: Sequence[Run]) -> float:
+    limit = task.timeout_seconds * len(runs)
+    return limit * (1 + HANG_SHARE) + HANG_SECONDS
+
+
+@contextlib.contextmanager
+def ended_if_it_hangs(task: Task, runs: Sequence[Run]) -> Iterator[None]:
+    """End this process where the trainer outlives its time limit without a call of `progress`.
+
+    A thread of the interpreter's own does it, which needs no lock that a trainer may hold. What every thread was doing
+    is left in `hang_file`, by which the coordinator knows why the worker died.
+    """
+    if not task.timeout_seconds:
+        yield
+        return
+    with hang_file(task.root, runs[0].id).open("w", encoding="utf-8") as file:
+        faulthandler.dump_traceback_later(_hard_limit(task, runs), exit=True, file=file)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def hang_reason(task: Task) -> str:
+    """Why a run of this task timed out whose worker had to be ended."""
+    seconds = _hard_limit(task, task.runs)
+    return f"ended after {seconds:.0f} s: the trainer hung, or ran on without a call of job.progress (see the log)"
+
+
+@cache
+def _source(trainer: str) -> str:
+    """The hash of a trainer's source, taken once in a process: when it is imported."""
+    return trainer_source(trainer).sha256
 
 
 def failure(run: Run, status: Status, reason: str) -> Outcome:
@@ -154,6 +236,7 @@ def environment(task: Task) -> dict[str, str | int]:
         "python": platform.python_version(),
         "torch": torch_version(),
         "knockout": _version("knockout"),
+        **({"trainer_source": task.source} if task.source else {}),
     }
 
 
@@ -174,7 +257,7 @@ def _version(package: str) -> str:
 def _status_of(error: BaseException) -> Status:
     if isinstance(error, TimedOut):
         return "timed_out"
-    text = str(error)
+    text = "".join(traceback.format_exception_only(error))  # also of an error whose own text cannot be made
     if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
         return "out_of_memory"
     return "crashed"

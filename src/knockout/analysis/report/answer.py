@@ -6,6 +6,8 @@ from collections.abc import Container, Sequence
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.report.sentences import (
     DASH,
+    decimals,
+    difference,
     flags,
     interval,
     level,
@@ -117,11 +119,12 @@ def _brief(contrast: Contrast) -> str:
     estimate, metric = contrast.estimate, contrast.metric
     size = DASH
     if estimate is not None:
-        size = f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip()
+        size = f"{difference(estimate, metric.digits)} {metric.unit}".rstrip()
         if estimate.low is None:
             size = f"{size}, {interval(estimate, metric.digits)}" if estimate.n > 2 else size
         else:
-            size += f", 95 % CI {signed(estimate.low, metric.digits)} to {signed(estimate.high, metric.digits)}"
+            digits = decimals(estimate, metric.digits)
+            size += f", 95 % CI {signed(estimate.low, digits)} to {signed(estimate.high, digits)}"
     if not contrast.failures:
         return size
     failed = f"{plural(contrast.failures, 'failed run')} counted as worst"

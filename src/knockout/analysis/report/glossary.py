@@ -207,7 +207,10 @@ GLOSSARY = tuple(
         ),
         (
             "Dead run",
-            "A run that finished but did not beat always guessing the most common class. It counts as a failure.",
+            (
+                "A run that finished but, on the metric of the verdicts, did no better than a constant answer (always"
+                " the most common class, or the class frequencies) or than chance. It counts as a failure."
+            ),
         ),
         ("Diverged", "A run whose loss became infinite or not a number. It counts as a failure."),
     )

@@ -1,5 +1,6 @@
 """The sentences of a report and its numbers as text, each computed from a verdict."""
 
+import math
 import re
 import statistics
 from collections.abc import Container, Mapping, Sequence
@@ -16,9 +17,35 @@ from knockout.study import Plan
 DASH = "–"
 
 
+NOISE = 1e-9
+"""A difference under this is the rounding of floats: it has no sign."""
+
+
 def signed(value: float | None, digits: int = 2) -> str:
-    """A difference in points: "+0.35", "−1.20"."""
-    return DASH if value is None else f"{_whole(value, digits):+{_form(value, digits)}}".replace("-", "−")
+    """A difference in points: "+0.35", "−1.20". One that rounds to zero keeps its sign: "−0.00"."""
+    if value is None:
+        return DASH
+    exact = 0.0 if digits <= 2 and abs(value) < NOISE else value
+    return f"{exact:+{_form(exact, digits)}}".replace("-", "−")
+
+
+def decimals(estimate: Estimate | EffectEstimate | None, digits: int = 2) -> int:
+    """The decimals of a difference and its interval: `digits`, or more where these show nothing of the interval.
+
+    What must show is half the interval's width, or the difference itself where all differences are one number.
+    """
+    if estimate is None or estimate.low is None or estimate.high is None:
+        size = 0.0 if estimate is None or estimate.n <= 2 else abs(estimate.difference)
+    else:
+        size = (estimate.high - estimate.low) / 2
+    if not NOISE <= size < 10.0**-digits:
+        return digits
+    return min(1 - math.floor(math.log10(size)), 12)
+
+
+def difference(estimate: Estimate | EffectEstimate | None, digits: int = 2) -> str:
+    """The difference of an estimate, with the decimals that its interval needs."""
+    return DASH if estimate is None else signed(estimate.difference, decimals(estimate, digits))
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -52,7 +79,8 @@ def interval(estimate: Estimate | EffectEstimate | None, digits: int = 2) -> str
     """The t interval, a dash where there is none, "no spread" where all differences are one number."""
     if estimate is None or estimate.low is None:
         return "no spread" if estimate is not None and estimate.n > 2 else DASH
-    return f"[{signed(estimate.low, digits)}, {signed(estimate.high, digits)}]"
+    shown_digits = decimals(estimate, digits)
+    return f"[{signed(estimate.low, shown_digits)}, {signed(estimate.high, shown_digits)}]"
 
 
 def level(arm: Arm, digits: int = 2) -> str:
@@ -279,7 +307,7 @@ def fragile(contrast: Contrast, *, short: bool = False) -> list[str]:
 def effect_sentence(effect: JudgedEffect, metric: Metric) -> str:
     """One main effect or interaction in a sentence."""
     e, judged = effect.estimate, effect.judgement
-    size = DASH if e is None else f"{signed(e.difference, metric.digits)} {metric.unit}".rstrip()
+    size = DASH if e is None else f"{difference(e, metric.digits)} {metric.unit}".rstrip()
     tested = f", p {p_text(judged.p_holm)} after Holm" if judged.tested.p is not None else f" ({judged.reason})"
     return f"{effect.name}: {size} {interval(e, metric.digits)}, {shown(effect.finding)}{tested}."
 
@@ -287,7 +315,7 @@ def effect_sentence(effect: JudgedEffect, metric: Metric) -> str:
 def secondary_sentence(row: Secondary) -> str:
     """One contrast on a secondary metric in a sentence."""
     e, metric = row.estimate, row.metric
-    size = DASH if e is None else f"{signed(e.difference, metric.digits)} {metric.unit}".rstrip()
+    size = DASH if e is None else f"{difference(e, metric.digits)} {metric.unit}".rstrip()
     p = DASH if row.p is None else p_text(row.p_bh)
     return (
         f"{row.variant}, {title(metric)} ({metric.better} is better), exploratory: {size}"
@@ -384,9 +412,10 @@ def _test(contrast: Contrast) -> str:
 def _size(estimate: Estimate | None, metric: Metric, *, with_interval: bool = True) -> str:
     if estimate is None:
         return DASH
-    low, high = signed(estimate.low, metric.digits), signed(estimate.high, metric.digits)
+    digits = decimals(estimate, metric.digits)
+    low, high = signed(estimate.low, digits), signed(estimate.high, digits)
     bounds = "" if estimate.low is None or not with_interval else f" [95 % confidence interval {low} to {high}]"
-    return f"{signed(estimate.difference, metric.digits)} {metric.unit}".rstrip() + bounds
+    return f"{signed(estimate.difference, digits)} {metric.unit}".rstrip() + bounds
 
 
 def _value(value: object) -> str:

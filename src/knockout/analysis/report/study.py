@@ -66,7 +66,7 @@ def verdict_note(root: Path) -> str:
         verdicts=verdict_table(comparison, described=results.design.described, late=late),
         answer=study_answer(results, comparison, late),
         seeds=len(comparison.seeds),
-        warnings=exploratory_warnings(late),
+        warnings=(*history.unknown(results), *history.source_warnings(results), *exploratory_warnings(late)),
         damaged=damaged,
         planned=planned,
     )

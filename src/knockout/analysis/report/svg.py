@@ -2,6 +2,7 @@
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -42,7 +43,9 @@ def label_text(text: object, length: int = LABEL_LENGTH) -> str:
 
 @contextmanager
 def _settings(name: str) -> Iterator[None]:
-    with mpl.rc_context():
+    with warnings.catch_warnings(), mpl.rc_context():
+        # The font only measures text here. Whoever shows the SVG has the glyphs that it lacks (CJK, emoji).
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
         mpl.rcdefaults()
         mpl.rcParams.update(
             {

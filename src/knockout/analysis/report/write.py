@@ -19,6 +19,7 @@ from knockout.analysis.report.sections.page import comparison_page, study_page
 from knockout.analysis.report.study import judge_study
 from knockout.analysis.results import Results, ResultsError, load
 from knockout.files import replace_text
+from knockout.record import set_aside
 
 OPTIONAL: Mapping[str, Callable[[Comparison], pd.DataFrame]] = {
     "seeds.csv": lambda c: tables.left_out_table(c.contrasts),
@@ -153,8 +154,13 @@ def _files(comparison: Comparison, page: Page, figures: Sequence[Figure], *, lat
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:
+    if (root / "figures").is_file():
+        set_aside(root, root / "figures")
     if any(name.startswith("figures/") for name in files):
         (root / "figures").mkdir(exist_ok=True)
+    for name in (*files, *OPTIONAL, "losses.csv"):
+        if (root / name).is_dir():  # what stands where a file of the report belongs is kept
+            set_aside(root, root / name)
     for name in (*OPTIONAL, "losses.csv"):
         if name not in files:  # of an earlier report, which had it
             (root / name).unlink(missing_ok=True)

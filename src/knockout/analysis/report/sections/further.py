@@ -19,7 +19,7 @@ from knockout.analysis.report.sections.verdicts import (
     difference_header,
     verdict_cell,
 )
-from knockout.analysis.report.sentences import DASH, interval, number, p_text, signed
+from knockout.analysis.report.sentences import DASH, difference, interval, number, p_text, signed
 from knockout.analysis.stats.metric import Metric
 
 
@@ -173,7 +173,7 @@ def _effect_row(effect: JudgedEffect, metric: Metric) -> tuple[Cell | str, ...]:
     return (
         effect.name.replace(" x ", " × "),
         str(effect.n) + ("" if effect.n == effect.n_planned else f" of {effect.n_planned}"),
-        f"{signed(None if e is None else e.difference, metric.digits)} {interval(e, metric.digits)}",
+        f"{difference(e, metric.digits)} {interval(e, metric.digits)}",
         p_text(judged.tested.p),
         p_text(judged.p_holm) if judged.tested.p is not None else DASH,
         DASH if tost is None else f"{p_text(tost)} / {p_text(judged.p_tost_holm)}",
@@ -280,7 +280,7 @@ def _secondary_row(row: Secondary) -> tuple[Cell | str, ...]:
         row.variant,
         str(0 if e is None else e.n),
         _level(row.arm, metric),
-        f"{signed(None if e is None else e.difference, metric.digits)} {interval(e, metric.digits)}",
+        f"{difference(e, metric.digits)} {interval(e, metric.digits)}",
         signed(None if e is None else e.d_z),
         row.test,
         p_text(row.p),

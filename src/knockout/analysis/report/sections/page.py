@@ -43,7 +43,7 @@ def study_page(
         title=f"Ablation study “{design.study}”, {tuning}",
         question=design.question,
         answer=tuple(study_answer(results, comparison, late)),
-        warnings=exploratory_warnings(late),
+        warnings=(*history.unknown(results), *history.source_warnings(results), *exploratory_warnings(late)),
         sections=_existing(
             *_judging(comparison, figures, described=design.described, late=late),
             setting.design(

@@ -6,7 +6,7 @@ from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.report import sentences
 from knockout.analysis.report.blocks import Bullets, Cell, Definitions, Section, Table, table
-from knockout.analysis.report.sentences import DASH, interval, number, p_text, signed
+from knockout.analysis.report.sentences import DASH, difference, interval, number, p_text, signed
 from knockout.analysis.stats.metric import Metric
 from knockout.design import Variant
 
@@ -86,7 +86,7 @@ def difference_cell(contrast: Contrast) -> Cell:
     estimate, digits = contrast.estimate, contrast.metric.digits
     given = contrast.failures and estimate is not None
     return Cell(
-        text=f"{signed(None if estimate is None else estimate.difference, digits)} {interval(estimate, digits)}",
+        text=f"{difference(estimate, digits)} {interval(estimate, digits)}",
         notes=(f"neither failed: {estimate.n} pairs",) if given and estimate is not None else (),
     )
 
