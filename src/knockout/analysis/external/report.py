@@ -46,6 +46,7 @@ def report_runs(
     `knockout.analysis.FrameError` for runs that cannot be compared.
     """
     imported = read_runs(source, columns, statuses=statuses)
+    columns = imported.columns
     named = margin
     judged_by: Plan | None = None
     if plan is not None:

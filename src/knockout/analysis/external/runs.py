@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +11,7 @@ from knockout.analysis.external.numbers import read_counts, read_values
 from knockout.analysis.external.shapes import Roles, from_chart, from_wide, is_chart, with_roles
 from knockout.analysis.external.statuses import LIKELY, State, overlooked, states_of
 from knockout.analysis.external.table import OPTIONS, Sheet, count_with_noun, quoted_list, read_sheet, similar, some
+from knockout.analysis.external.trials import is_trials, named, varied
 from knockout.job import RECORDED
 from knockout.strict import Fault, FaultsError
 
@@ -54,6 +55,8 @@ class Imported:
     where unknown), row (the line on which it begins, of which the header is 1; of Parquet the row, from 1)."""
     notes: tuple[str, ...]
     """what was decided, in words and with the lines"""
+    columns: RunColumns
+    """those that were read: of an export of Optuna the columns of parameters and attributes that were meant"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +112,10 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     """
     wanted = _wanted(columns)
     sheet, shaped = _rows_of_runs(path, columns, wanted)
+    if is_trials(sheet.header):
+        sheet = read_sheet(path, sheet.header)
+        columns = columns_of_trials(sheet, columns)
+        wanted = _wanted(columns)
     faults = _column_faults(sheet, wanted)
     if faults:
         raise FaultsError(faults)
@@ -141,7 +148,8 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     runs, tries = _once(sheet, read)
     blank = [f"{count_with_noun(len(sheet.blank), 'line')} of separators only left out ({sheet.places(sheet.blank)})."]
     notes = [*shaped, *named, *values.notes, *(blank if sheet.blank else []), *unsaid, *tries]
-    return Imported(frame=_frame(runs), notes=(*notes, *_decisions(sheet, runs, columns.metric.strip())))
+    notes += _decisions(sheet, runs, columns.metric.strip())
+    return Imported(frame=_frame(runs), notes=tuple(notes), columns=columns)
 
 
 def _rows_of_runs(path: Path, columns: RunColumns, wanted: Sequence[tuple[str, str]]) -> tuple[Sheet, list[str]]:
@@ -156,6 +164,30 @@ def _rows_of_runs(path: Path, columns: RunColumns, wanted: Sequence[tuple[str, s
     if is_chart(sheet):
         return from_chart(read_sheet(path, sheet.header), columns.variant.strip())
     return sheet, []
+
+
+def columns_of_trials(sheet: Sheet, columns: RunColumns) -> RunColumns:
+    """The columns of an export of Optuna that are meant where its own names were not given.
+
+    "seed" is params_seed or user_attrs_seed, and so on. Without a column of variants the other parameters name them.
+    """
+    header, usual = sheet.header, RunColumns()
+    seed = tuple(named(header, name) for name in columns.seed)
+    status = "state" if columns.status == usual.status and usual.status not in header else columns.status
+    found = replace(
+        columns,
+        variant=named(header, columns.variant),
+        seed=seed,
+        status=status,
+        count=named(header, columns.count),
+        metric=named(header, columns.metric),
+    )
+    if columns.configuration or found.variant in header or columns.variant != usual.variant:
+        return replace(found, configuration=tuple(named(header, name) for name in columns.configuration))
+    parameters = varied(header, seed, lambda name: len(set(sheet.cells[name])), len(sheet.rows))
+    if len(parameters) == 1:
+        return replace(found, variant=parameters[0])
+    return replace(found, configuration=parameters)
 
 
 def _frame(runs: Sequence[_Run]) -> pd.DataFrame:

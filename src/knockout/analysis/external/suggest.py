@@ -24,10 +24,11 @@ from knockout.analysis.external.guesses import (
     word_of,
 )
 from knockout.analysis.external.report import Written, report_runs
-from knockout.analysis.external.runs import RunColumns, read_runs
+from knockout.analysis.external.runs import RunColumns, columns_of_trials, read_runs
 from knockout.analysis.external.shapes import from_chart, is_chart, matching
 from knockout.analysis.external.statuses import LIKELY, WORDS, normalized, unfinished
 from knockout.analysis.external.table import Sheet, count_with_noun, quoted_list, read_sheet, similar
+from knockout.analysis.external.trials import is_trials
 from knockout.analysis.stats.metric import better_by_name, is_share
 from knockout.errors import UserError
 from knockout.strict import FaultsError, printable, shown
@@ -113,6 +114,8 @@ def _explained(asked: Asked, error: FaultsError | FrameError) -> UserError:
         header = sheet.header
         if is_chart(sheet):
             sheet, _ = from_chart(sheet, asked.columns.variant)
+        if is_trials(header):
+            asked = replace(asked, columns=columns_of_trials(sheet, asked.columns))
     except FaultsError as unreadable:
         return unreadable
     needs: list[Need] = []
