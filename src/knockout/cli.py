@@ -42,6 +42,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
@@ -425,11 +426,11 @@ def dashboard(
 
     warnings.simplefilter("ignore")  # optuna-dashboard warns about requests of its own pages
     try:
-        from knockout.sweep.dashboard import serving
+        from knockout.sweep.dashboard import NOTE_PAGE, serving
 
         with serving(folder, port=port) as server:
             out.print(
-                f"http://127.0.0.1:{server.server_port}/ shows {escape(str(folder))}; stop it with Ctrl-C",
+                f"http://127.0.0.1:{server.server_port}{NOTE_PAGE} shows {escape(str(folder))}; stop it with Ctrl-C",
                 soft_wrap=True,
             )
             server.serve_forever()

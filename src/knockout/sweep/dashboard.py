@@ -41,7 +41,10 @@ ADDRESS = "127.0.0.1"
 REBUILD_SECONDS = 10.0
 NOTE_SHARE = 0.1
 """The verdicts are computed anew at most this share of the time, on one core: the runs need the machine."""
-METRIC = "validation accuracy"
+METRIC = "validation accuracy (no verdict)"
+"""What Optuna's pages call the objective, beside their "Best Trial"."""
+NOTE_PAGE = "/dashboard/studies/0/note"
+"""Where the verdicts are: the only study has the number 0."""
 
 
 def build_app(
@@ -205,6 +208,9 @@ def guarded(app: "WSGIApplication", *, port: int) -> "WSGIApplication":
             return _refuse(start_response, "this dashboard is to look at only: GET and HEAD")
         if environ.get("HTTP_HOST", "").lower() not in allowed:
             return _refuse(start_response, f"this dashboard is at http://{ADDRESS}:{port}/ only")
+        if environ["PATH_INFO"].rstrip("/") in ("", "/dashboard"):  # the list of studies: one, which has verdicts
+            start_response("302 Found", [("Location", NOTE_PAGE), ("Content-Length", "0")])
+            return []
         environ.setdefault("HTTP_ACCEPT_ENCODING", "")  # optuna-dashboard takes it for granted
         return app(environ, start_response)
 
