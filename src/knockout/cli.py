@@ -48,8 +48,23 @@ app = typer.Typer(
 FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, INTERRUPTED = 0, 1, 2, 3, 128
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file. `knockout init` writes an example.")]
+
+
+def _folder_of(given: Path) -> Path:
+    """The results folder that a study's folder, file or name stands for."""
+    below = Path("results") / (given.stem if given.suffix == ".toml" else given)
+    is_name = given.suffix == ".toml" or given.parent == Path()
+    is_study = (given / "design.json").exists()
+    return below if is_name and not is_study and below.is_dir() else given
+
+
 StudyFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The results folder of a study, such as results/first_study.")
+    Path,
+    typer.Argument(
+        metavar="STUDY",
+        callback=_folder_of,
+        help="A study's results folder, such as results/first_study; or its name or file, for results/NAME.",
+    ),
 ]
 
 
