@@ -24,6 +24,7 @@ from wsgiref.simple_server import WSGIServer
 from wsgiref.util import setup_testing_defaults
 
 import optuna_dashboard
+import pandas as pd
 import pytest
 from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState
@@ -276,6 +277,11 @@ class TestMirror:
             (t.params["variant"], t.params["seed"]): [round(v, 3) for _, v in sorted(t.intermediate_values.items())]
             for t in trials
         }
+        costs = pd.read_csv(root / "costs.csv").set_index(["variant", "seed"])["train_seconds"]
+        for trial in trials:
+            assert trial.duration is not None
+            trained = costs[trial.params["variant"], trial.params["seed"]]
+            assert trained <= trial.duration.total_seconds() <= 1.5 * trained
         assert curves["pool_cls", 0] == [0.617, 0.692, 0.720]
         assert curves["heads_1", 6] == [0.604, 0.671, 0.714]
         assert curves["no_position", 4] == [0.643, 0.699, 0.708]
