@@ -1,6 +1,7 @@
 """The command line as a person meets it: what is printed, what is written, how it ends."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -224,3 +225,17 @@ def test_version_and_faults_of_the_command_as_a_process(tmp_path: Path) -> None:
     assert refused.stderr.startswith("knockout: gone.toml: no such file")
     called = knockout("run", "gone.toml", cwd=tmp_path)
     assert (called.returncode, called.stdout, called.stderr) == (2, "", refused.stderr)
+
+
+@pytest.mark.parametrize("given", ["results/quick", "quick", "quick.toml", "studies/quick.toml"])
+def test_a_study_goes_by_its_folder_its_name_and_its_file(given: str, tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "results" / "reference" / "quick", tmp_path / "results" / "quick")
+    (tmp_path / "quick").mkdir()  # such as the folder of `knockout init quick`
+    told = knockout("pack", given, "--output", "packed.parquet", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "packed.parquet: 110 records of 110 planned runs" in told.stdout
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",)])
+def test_h_is_help_everywhere(command: tuple[str, ...], tmp_path: Path) -> None:
+    assert knockout(*command, "-h", cwd=tmp_path).stdout == knockout(*command, "--help", cwd=tmp_path).stdout != ""
