@@ -30,8 +30,8 @@ def failed_and_missing(rows: Sequence[tuple[str, str, str, str, str]]) -> Sectio
         lead=(
             (
                 "Failed runs count as results and rank worst: a run that diverged, or that is dead (it finished, but"
-                " on the metric of the verdicts no better than a constant answer). Runs that crashed, were killed, or ran"
-                " out of memory or time are missing."
+                " on the metric of the verdicts no better than a constant answer). Runs that crashed, were killed, or"
+                " ran out of memory or time are missing."
             ),
         ),
         blocks=(table(("Variant", "Seed", "Status", "Reason", "Folder"), rows),),
