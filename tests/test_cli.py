@@ -166,6 +166,21 @@ def test_data_that_cannot_be_read(arguments: tuple[str, ...], says: str, tmp_pat
     assert "Traceback" not in told.stderr
 
 
+def test_data_speaks_of_its_own_options(tmp_path: Path) -> None:
+    rows = "".join(f"text {i},{'' if i == 7 else i % 2}\n" for i in range(100))
+    (tmp_path / "mine.csv").write_text("text,label\n" + rows, encoding="utf-8")
+    told = knockout("data", "mine.csv", "--text-column", "review", "--label-column", "stars", cwd=tmp_path)
+    assert "no column 'review' and no column 'stars'" in told.stderr
+    assert "as --text-column and --label-column" in told.stderr
+    told = knockout("data", "mine.csv", cwd=tmp_path)
+    assert "1 of 100 rows of unsplit are without a label (row 8;" in told.stderr
+    assert "leave them out with --drop-unlabeled" in told.stderr
+    assert "data." not in told.stderr
+    told = knockout("data", "mine.csv", "--drop-unlabeled", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "dropped: 1 (without a label in unsplit)" in told.stdout
+
+
 def test_data_prints_no_control_characters(tmp_path: Path) -> None:
     lines = [f"film {i},{('[red]a', 'b')[i % 2]}\x1b[2J\u202e" for i in range(60)]
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from knockout.console import (
+    as_options,
     change_text,
     design_notes,
     err,
@@ -153,8 +154,10 @@ def describe_data(
     text_column: Annotated[str, typer.Option(help="The column with the texts.")] = "text",
     label_column: Annotated[str, typer.Option(help="The column with the labels.")] = "label",
     group_column: Annotated[str, typer.Option(help="The column of groups to keep in one split, such as a film.")] = "",
+    drop_unlabeled: Annotated[bool, typer.Option("--drop-unlabeled", help="Leave out rows without a label.")] = False,
 ) -> None:
     """Summarise a dataset: class counts, lengths, duplicates, train/test leakage, and rows that cleaning would drop."""
+    from knockout.data.corpus import DataError
     from knockout.data.describe import describe
     from knockout.data.rules import clean
     from knockout.data.sources import absolute_source, load_tables
@@ -167,10 +170,15 @@ def describe_data(
         text_column=text_column,
         label_column=label_column,
         group_column=group_column,
+        drop_unlabeled=drop_unlabeled,
     )
     spec = absolute_source(spec, Path.cwd())
-    tables = load_tables(spec)
-    print_facts(source, describe(tables, clean(tables, spec), spec))
+    try:
+        tables = load_tables(spec)
+        facts = describe(tables, clean(tables, spec), spec)
+    except DataError as error:
+        raise DataError(as_options(str(error))) from error
+    print_facts(source, facts)
 
 
 @app.command()

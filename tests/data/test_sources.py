@@ -496,6 +496,61 @@ def test_the_embedded_sentences_have_no_groups() -> None:
         read_corpus(spec("rotten_tomatoes", group_column="film"))
 
 
+@pytest.mark.parametrize("separator", [";", "\t", ","])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["mine.csv", "mine.tsv"])
+@pytest.mark.usefixtures("cache")
+def test_separators_and_marks_as_spreadsheets_write_them(
+    separator: str, encoding: str, name: str, tmp_path: Path
+) -> None:
+    lines = [f"text{separator}label", *(f"{text} \u00e9{separator}{label}" for text, label in many())]
+    (tmp_path / name).write_text("\n".join(lines) + "\n", encoding=encoding)
+    corpus = read_corpus(spec(tmp_path / name))
+    assert {t for s in SPLITS for t in corpus.splits[s].text} == {f"{t} \u00e9" for t, _ in many()}
+
+
+@pytest.mark.usefixtures("cache")
+def test_latin_1_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\ncaf\u00e9,1\n", encoding="latin-1")
+    with pytest.raises(DataError, match=r"iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW, if it is Latin-1"):
+        load_tables(spec(tmp_path / "a.csv"))
+
+
+@pytest.mark.usefixtures("cache")
+def test_all_missing_columns_are_named_with_their_keys(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.parquet", "a.jsonl"):
+        path = write(tmp_path / name, many(), columns=("review", "stars"))
+        with pytest.raises(DataError) as caught:
+            load_tables(spec(path, group_column="film"))
+        assert "has no column 'text' and no column 'label' and no column 'film'; it has 'review', 'stars'" in str(
+            caught.value
+        )
+        assert "as data.text_column and data.label_column and data.group_column" in str(caught.value)
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_folder_of_save_to_disk_is_read(tmp_path: Path) -> None:
+    named = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])})
+    parts = {"train": many(), "test": many(40, "u")}
+    made = {
+        split: datasets.Dataset.from_dict({"text": [t for t, _ in rows], "label": [y for _, y in rows]}, features=named)
+        for split, rows in parts.items()
+    }
+    datasets.DatasetDict(made).save_to_disk(tmp_path / "both")
+    made["train"].save_to_disk(tmp_path / "one")
+    corpus = read_corpus(spec(tmp_path / "both"))
+    assert corpus.classes == ["no", "yes"]
+    assert rows_of(corpus, "test") == parts["test"]
+    whole = read_corpus(spec(tmp_path / "one"))
+    assert sum(len(whole.splits[s].text) for s in SPLITS) == 100
+    assert sources.source_files(spec(tmp_path / "one"))  # so that prepared data are cached by their content
+    with pytest.raises(DataError, match="no column 'review'"):
+        read_corpus(spec(tmp_path / "both", text_column="review"))
+    (tmp_path / "both" / "train" / "state.json").write_text("{")
+    with pytest.raises(DataError, match=r"not read as a folder of save_to_disk .*to_parquet"):
+        read_corpus(spec(tmp_path / "both"))
+
+
 # --- files --------------------------------------------------------------------------------------------------------
 
 
@@ -566,7 +621,7 @@ def test_a_byte_order_mark_and_breaks_in_a_file(name: str, tmp_path: Path) -> No
 @pytest.mark.usefixtures("cache")
 def test_other_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", many(), ("review", "stars"))
-    with pytest.raises(DataError, match=r"has no column 'text'; it has 'review', 'stars'.*data\.text_column"):
+    with pytest.raises(DataError, match=r"has no column 'text'.*; it has 'review', 'stars'.*data\.text_column"):
         read_corpus(spec(path))
     with pytest.raises(DataError, match="has no column 'label'; it has 'review', 'stars'"):
         read_corpus(spec(path, text_column="review"))
@@ -814,7 +869,7 @@ def test_other_formats_are_refused_unread(name: str, tmp_path: Path) -> None:
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     (tmp_path / name).write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(DataError, match=r"read are \.parquet, \.csv, \.json, \.jsonl, got"):
+    with pytest.raises(DataError, match=r"read are \.parquet, \.csv, \.tsv, \.json, \.jsonl, got"):
         read_corpus(spec(tmp_path / name))
     assert not (tmp_path / "sprung").exists()
 
@@ -952,7 +1007,9 @@ def test_a_hub_without_a_training_split(hub: Path) -> None:
 def test_a_hub_of_other_columns(hub: Path) -> None:
     for name in ("train", "test"):
         write(hub / "data" / f"{name}-00000-of-00001.parquet", many(40, name), ("review", "stars"))
-    with pytest.raises(DataError, match=r"imdb: t\w+ has no column 'text'; it has 'review', 'stars'"):
+    with pytest.raises(
+        DataError, match=r"imdb: t\w+ has no column 'text' and no column 'label'; it has 'review', 'stars'"
+    ):
         read_corpus(spec("imdb"))
     assert len(rows_of(read_corpus(spec("imdb", text_column="review", label_column="stars")), "test")) == 40
 
