@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -25,6 +26,7 @@ from knockout.analysis.external.frame import (
     check_magnitude,
     check_once,
     correctness_of,
+    mixed_units,
     names_of,
     numbers_of,
     seeds_of,
@@ -46,6 +48,7 @@ from knockout.analysis.stats.metric import (
     digits_for,
     is_share,
     raw,
+    seen_by_name,
     share,
     words_of,
 )
@@ -114,6 +117,7 @@ def compare(
     Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
     test sets that differ, a value outside the unit, a baseline that is not there.
     """
+    baseline = unicodedata.normalize("NFC", baseline) if isinstance(baseline, str) else baseline
     columns = FrameColumns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
     check_columns(
         frame, columns, factors=factors, secondary=secondary if isinstance(secondary, str) else list(secondary)
@@ -170,6 +174,7 @@ def compare_unpaired(
 
     Returns an `UnpairedComparison`. Arguments, columns and errors are those of `compare`.
     """
+    baseline = unicodedata.normalize("NFC", baseline) if isinstance(baseline, str) else baseline
     columns = FrameColumns(variant=variant, seed="", status=status, count=count, correct=correct, metric=metric)
     check_columns(frame, columns, factors=(), secondary=())
     check_arguments(plan, margin=margin, alpha=alpha)
@@ -235,6 +240,8 @@ def _read(
 ) -> _Read:
     """The frame's runs, its metric and the plan. `columns` were checked to be there."""
     names = names_of(frame, columns.variant)
+    if variants is not None and not isinstance(variants, str):
+        variants = [unicodedata.normalize("NFC", name) if isinstance(name, str) else name for name in variants]
     seeds: list[Seed] = list(range(len(frame)))
     if columns.seed:
         seeds = seeds_of(frame, columns.seed)
@@ -256,6 +263,8 @@ def _read(
     measured = replace(measured, rounding=ROUNDING if measured.whole else rounding)
     if measured.unit != "points":
         measured = replace(measured, digits=digits_for(judged_by.margin))
+    if seen_data := seen_by_name(columns.metric):
+        made.append(seen_data)
     return _Read(
         names=names,
         seeds=seeds,
@@ -337,6 +346,10 @@ def _measured(
 def _shares(values: Sequence[float], states: Sequence[str], name: str, unit: Unit) -> list[float]:
     """Values as shares from 0 to 1. Raises `FrameError` for a finished run whose value lies outside the unit."""
     top = TOP[unit]
+    mixed = mixed_units([v for v, s in zip(values, states, strict=True) if s == "finished"])
+    if mixed:
+        way = 'write all in one; if they are, unit="raw" and a margin (--unit raw --margin) takes them as they are'
+        raise FrameError(f"{name} has {mixed[0]:g} and {mixed[1]:g}, a share and a percentage by their size: {way}")
     outside = [v for v, s in zip(values, states, strict=True) if s == "finished" and not 0 <= v <= top]
     if outside:
         way = 'unit="raw" and a margin (--unit raw --margin)'

@@ -1,6 +1,7 @@
 """Read the columns of a tidy frame of runs strictly: a cell of the wrong kind is an error that names its row."""
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ STATUSES = ("finished", "diverged", "dead", "crashed", "out_of_memory", "killed"
 
 LARGEST = 1e75
 """Beyond it, the fourth powers of Welch's degrees of freedom overflow."""
+
+APART = 10
+"""Values from 0 to 1 beside others that are all so many times as large look like shares beside percentages."""
 
 
 class FrameError(UserError, ValueError):
@@ -88,7 +92,7 @@ def names_of(frame: pd.DataFrame, column: str) -> list[str]:
             raise FrameError(f"row {i}: {column} is {name!r}; names are text: convert the column with astype(str)")
         if not name.strip():
             raise FrameError(f"row {i}: {column} is empty")
-        names.append(name)
+        names.append(unicodedata.normalize("NFC", name))
     return names
 
 
@@ -99,7 +103,7 @@ def seeds_of(frame: pd.DataFrame, column: str) -> list[Seed]:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
             raise FrameError(f"row {i}: {column} is {value!r}; a seed is a whole number or a text")
-        seeds.append(value)
+        seeds.append(unicodedata.normalize("NFC", value) if isinstance(value, str) else value)
     if len({type(s) for s in seeds}) > 1:
         raise FrameError(f'{column} holds numbers and texts; 7 and "7" would not pair: make them all one')
     return seeds
@@ -158,6 +162,16 @@ def numbers_of(frame: pd.DataFrame, column: str) -> list[float]:
         else:
             values.append(float(value))
     return values
+
+
+def mixed_units(values: Sequence[float]) -> tuple[float, float] | None:
+    """The largest of the values that look like shares, and the smallest percentage beside them; `None` where all may
+    be of one unit."""
+    shares = [x for x in values if 0 < x <= 1]
+    percents = [x for x in values if 1 < x <= 100]
+    if not shares or not percents or min(percents) < APART * max(shares):
+        return None
+    return max(shares), min(percents)
 
 
 def check_magnitude(values: Sequence[float], states: Sequence[str], column: str) -> None:

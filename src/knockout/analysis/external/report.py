@@ -13,10 +13,12 @@ from knockout.analysis.external.compare import Unit, compare, compare_unpaired
 from knockout.analysis.external.frame import FrameError, short_list
 from knockout.analysis.external.runs import RunColumns, read_runs
 from knockout.analysis.external.shapes import matching
+from knockout.analysis.external.table import plain
 from knockout.analysis.report.printed import Comparison
 from knockout.analysis.report.unpaired import UnpairedComparison
 from knockout.analysis.report.write import write_comparison
 from knockout.analysis.stats.metric import Better
+from knockout.strict import FaultsError
 from knockout.study import Plan, read_plan
 
 
@@ -47,6 +49,8 @@ def report_runs(
     """
     imported = read_runs(source, columns, statuses=statuses)
     columns = imported.columns
+    if imported.blank is not None:
+        raise FaultsError([imported.blank])
     named = margin
     judged_by: Plan | None = None
     if plan is not None:
@@ -62,7 +66,7 @@ def report_runs(
     frame = frame.rename(columns={"value": columns.metric})
     if frame["count"].isna().all():
         frame = frame.drop(columns="count")
-    baseline = _baseline(baseline, frame, columns)
+    baseline = _baseline(plain(baseline), frame, columns)
     raw = source.read_bytes()
     read_as = [("variant", columns.names), ("seed", columns.seeds), ("metric", (columns.metric,))]
     described = [

@@ -8,9 +8,19 @@ from pathlib import Path
 import pandas as pd
 
 from knockout.analysis.external.numbers import read_counts, read_values
-from knockout.analysis.external.shapes import Roles, from_chart, from_wide, is_chart, with_roles
+from knockout.analysis.external.parents import PARENT_IDS, RUN_IDS, without_parents
+from knockout.analysis.external.shapes import Roles, from_chart, from_wide, has_numbers, is_chart, with_roles
 from knockout.analysis.external.statuses import LIKELY, State, overlooked, states_of
-from knockout.analysis.external.table import OPTIONS, Sheet, count_with_noun, quoted_list, read_sheet, similar, some
+from knockout.analysis.external.table import (
+    OPTIONS,
+    Sheet,
+    count_with_noun,
+    plain,
+    quoted_list,
+    read_sheet,
+    similar,
+    some,
+)
 from knockout.analysis.external.trials import is_trials, named, varied
 from knockout.job import RECORDED
 from knockout.strict import Fault, FaultsError
@@ -34,6 +44,18 @@ class RunColumns:
     wide: bool = False
     """the sheet has a column per variant and a row per seed, or a column per seed: its numbers are `metric`"""
 
+    def normalized(self) -> "RunColumns":
+        """The same names as a file's are read: without blanks around them, and in NFC."""
+        return replace(
+            self,
+            variant=plain(self.variant),
+            seed=self.seed if isinstance(self.seed, str) else tuple(map(plain, self.seed)),
+            metric=plain(self.metric),
+            status=plain(self.status),
+            count=plain(self.count),
+            configuration=tuple(map(plain, self.configuration)),
+        )
+
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that name the variant."""
@@ -55,6 +77,8 @@ class Imported:
     where unknown), row (the line on which it begins, of which the header is 1; of Parquet the row, from 1)."""
     notes: tuple[str, ...]
     """what was decided, in words and with the lines"""
+    blank: Fault | None
+    """the fault of a metric that no run has, where runs finished"""
     columns: RunColumns
     """those that were read: of an export of Optuna the columns of parameters and attributes that were meant"""
 
@@ -110,6 +134,7 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     Raises `FaultsError` with all faults of the file's form, else of its columns, else of the cells, else of runs that
     stand twice.
     """
+    columns = columns.normalized()
     wanted = _wanted(columns)
     sheet, shaped = _rows_of_runs(path, columns, wanted)
     if is_trials(sheet.header):
@@ -125,6 +150,7 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
         seed_pattern=columns.seed_pattern,
         paired=columns.paired,
     )
+    sheet, parents = without_parents(sheet, [*roles.variant, *roles.seed, columns.metric])
     sheet, variant, seed, named = with_roles(sheet, roles)
     unread = [name for name in columns.seed if not columns.paired and name in sheet.header]
     if unread:
@@ -137,6 +163,12 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     words, more, unsaid = states_of(sheet, status, statuses or {}, asked=columns.status)
     counts, fewer = read_counts(sheet, count) if count else ([None] * len(sheet.rows), [])
     faults += [*more, *fewer]
+    nothing = None
+    if all(value is None for value in values.cells) and {None, "finished"} & set(words):
+        numbers = [name for name in sheet.cells if has_numbers(sheet, name)]
+        way = f"columns of numbers are {quoted_list(numbers, most=5)}; name one with {OPTIONS['metric']}"
+        got = f'"{columns.metric}" is blank in all {count_with_noun(len(sheet.rows), "row")}'
+        nothing = sheet.fault("metric", got, allowed=way if numbers else "a column of numbers, and there is none")
     if faults:
         raise FaultsError(faults)
     read = [
@@ -147,14 +179,14 @@ def read_runs(path: Path, columns: RunColumns, *, statuses: Mapping[str, str] | 
     ]
     runs, tries = _once(sheet, read)
     blank = [f"{count_with_noun(len(sheet.blank), 'line')} of separators only left out ({sheet.places(sheet.blank)})."]
-    notes = [*shaped, *named, *values.notes, *(blank if sheet.blank else []), *unsaid, *tries]
+    notes = [*shaped, *parents, *named, *values.notes, *(blank if sheet.blank else []), *unsaid, *tries]
     notes += _decisions(sheet, runs, columns.metric.strip())
-    return Imported(frame=_frame(runs), notes=tuple(notes), columns=columns)
+    return Imported(frame=_frame(runs), notes=tuple(notes), columns=columns, blank=nothing)
 
 
 def _rows_of_runs(path: Path, columns: RunColumns, wanted: Sequence[tuple[str, str]]) -> tuple[Sheet, list[str]]:
     """The file as one row per run; wide sheets and charts of W&B are turned, which the notes say."""
-    sheet = read_sheet(path, [*(name for _, name in wanted), *LIKELY])
+    sheet = read_sheet(path, [*(name for _, name in wanted), *LIKELY, *RUN_IDS, *PARENT_IDS])
     if columns.wide:
         sheet = read_sheet(path, sheet.header)  # of Parquet only the columns that are named were read
         variant = columns.variant.strip()
@@ -260,7 +292,11 @@ def _column_faults(sheet: Sheet, wanted: Sequence[tuple[str, str]]) -> list[Faul
 def _names(sheet: Sheet, role: str, column: str) -> tuple[list[str], list[Fault]]:
     cells = list(sheet.cells[column])
     faults = [
-        sheet.fault(f"{sheet.place} {row}", f'{role} ("{column}") is empty', allowed="any text")
+        sheet.fault(
+            f"{sheet.place} {row}",
+            f'{role} ("{column}") is empty',
+            allowed="any text; rows that are no runs do not belong in the file",
+        )
         for row, cell in zip(sheet.rows, cells, strict=True)
         if not cell
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from knockout.analysis.external.asked import Asked
-from knockout.analysis.external.frame import FrameError, short_list
+from knockout.analysis.external.frame import FrameError, mixed_units, short_list
 from knockout.analysis.external.guesses import (
     DATA,
     baseline_like,
@@ -27,7 +27,7 @@ from knockout.analysis.external.report import Written, report_runs
 from knockout.analysis.external.runs import RunColumns, columns_of_trials, read_runs
 from knockout.analysis.external.shapes import from_chart, is_chart, matching
 from knockout.analysis.external.statuses import LIKELY, WORDS, normalized, unfinished
-from knockout.analysis.external.table import Sheet, count_with_noun, quoted_list, read_sheet, similar
+from knockout.analysis.external.table import Sheet, count_with_noun, plain, quoted_list, read_sheet, similar
 from knockout.analysis.external.trials import is_trials
 from knockout.analysis.stats.metric import better_by_name, is_share
 from knockout.errors import UserError
@@ -88,6 +88,7 @@ def report_or_suggest(asked: Asked) -> Written:
     Raises `Refused` with all that is missing, and a command to copy, where a guess can be made of it; else the errors
     of `report_runs`.
     """
+    asked = replace(asked, columns=asked.columns.normalized(), baseline=plain(asked.baseline))
     try:
         if not asked.baseline:
             raise FrameError("no baseline is named: --baseline NAME is the variant that all others are compared with")
@@ -301,7 +302,7 @@ def _value_needs(frame: pd.DataFrame, asked: Asked) -> Iterator[Need]:
         yield Need(option="--higher-is-better", got=got, asked=asked)
     unit = asked.unit or ("share" if is_share(metric) else "raw")
     outside = [x for x in values if not 0 <= x <= 1]
-    if asked.unit is None and unit == "share" and outside:
+    if asked.unit is None and unit == "share" and outside and not mixed_units(values):
         unit = "percent" if all(0 <= x <= 100 for x in values) else "raw"
         got = f'"{metric}" has {outside[0]:g}, and a share lies between 0 and 1; probably {unit}'
         asked = replace(asked, unit=unit)

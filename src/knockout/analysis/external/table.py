@@ -2,6 +2,7 @@
 
 import io
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -25,6 +26,8 @@ JSON = "is JSON: write one row per run as CSV or Parquet (pandas.read_json, then
 OTHER_ENDINGS = {
     ".json": JSON, ".jsonl": JSON, ".ndjson": JSON, ".pkl": tabular.PICKLE, ".pickle": tabular.PICKLE,
 }  # fmt: skip
+SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?[,;\t ]*(?=[\r\n])', re.IGNORECASE)
+"""The first line of a file that tells Excel what separates its columns."""
 JSON_START = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\[{\]])")
 
 
@@ -94,6 +97,12 @@ def _read_sheet(path: Path, file: str, wanted: Sequence[str]) -> Sheet:
     return _csv(file, text, wanted)
 
 
+def plain(text: str) -> str:
+    """A cell or name without the blanks around it, and with one form of letters with accents (Unicode's NFC)."""
+    text = text.strip()
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def some(faults: Sequence[Fault], what: str) -> list[Fault]:
     """The first faults of one kind, and how many more there are."""
     more = len(faults) - MAX_FAULTS
@@ -141,7 +150,12 @@ def _why_absent(path: Path) -> str:
 
 
 def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
-    separator = tabular.separator_of(text, wanted)
+    said = SEPARATOR_LINE.match(text)
+    if said and said[1] not in SEPARATORS:
+        got = f'says that "{said[1]}" separates the columns'
+        raise TableError(got, allowed="a comma, a semicolon or a tab", line=1)
+    text = text[said.end() :] if said else text  # its line end stays, so that lines keep their numbers
+    separator = said[1] if said else tabular.separator_of(text, wanted)
     header: tuple[str, ...] = ()
     lines: list[int] = []
     rows: list[list[str]] = []
@@ -149,7 +163,7 @@ def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
     faults: list[Fault] = []
     try:
         for row in tabular.csv_rows(io.StringIO(text, newline=""), separator, tabular.RUNS, strict=True):
-            cells = [cell.strip() for cell in row.cells]
+            cells = [plain(cell) for cell in row.cells]
             if not header:
                 header = tuple(cells)
             elif not any(cells):
@@ -189,7 +203,7 @@ def _parquet(path: Path, file: str, wanted: Sequence[str]) -> Sheet:
     try:
         schema = pq.read_schema(path)
         names = [str(name) for name in schema.names]
-        chosen = [name for name in names if name.strip() in wanted and names.count(name) == 1]
+        chosen = [name for name in names if plain(name) in wanted and names.count(name) == 1]
         rows = tabular.measure_parquet(path, chosen, tabular.RUNS).rows
         if not rows:
             raise TableError("holds a header and no rows: one row per run is needed")
@@ -197,7 +211,7 @@ def _parquet(path: Path, file: str, wanted: Sequence[str]) -> Sheet:
         texts = [name for name in chosen if tabular.is_text(schema.field(name).type)]
         with pq.ParquetFile(path, read_dictionary=texts) as opened:
             table = opened.read(columns=chosen)
-        cells = {name.strip(): _cells(table.column(name)) for name in chosen}
+        cells = {plain(name): _cells(table.column(name)) for name in chosen}
     except TableError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -207,10 +221,10 @@ def _parquet(path: Path, file: str, wanted: Sequence[str]) -> Sheet:
         file=file,
         place="row",
         separator="",
-        header=tuple(name.strip() for name in names),
+        header=tuple(plain(name) for name in names),
         rows=tuple(range(1, rows + 1)),
         cells=cells,
-        numeric=frozenset(f.name.strip() for f in schema if _is_number(f.type)),
+        numeric=frozenset(plain(f.name) for f in schema if _is_number(f.type)),
         blank=(),
     )
 
@@ -234,7 +248,7 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bytes):  # some writers do not say that their bytes are text
-        return value.decode("utf-8").strip()
+        return plain(value.decode("utf-8"))
     if isinstance(value, float):
         return repr(value)  # the shortest text that reads back as the same number
-    return str(value).strip()
+    return plain(str(value))

@@ -273,7 +273,7 @@ def _disagreement(contrast: Contrast) -> str:
     against = [f"{name} ({p_equals(p[name])})" for name in others.disagree]
     if not against:
         return ""
-    return f"Robustness checks disagree: {listed(against)}. The verdict is that of the planned t test."
+    return f"Robustness checks disagree: {listed(against)}. The verdict is that of the paired t test."
 
 
 def _at_the_floor(contrast: Contrast) -> str:

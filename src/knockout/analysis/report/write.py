@@ -1,5 +1,7 @@
 """The files of a report: one HTML page, the same in Markdown, CSV files and figures. Same records, same bytes."""
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +90,7 @@ def write_comparison(
     """
     from knockout.analysis.report.figures import draw_all
 
-    _check_target(target)
+    _check_target(target, comparison)
     recorded = [p for c in comparison.contrasts for p in c.pairs if p.state != "missing"]
     if not recorded and comparison.contrasts[0].baseline.runs == 0:
         raise ResultsError("none of the runs has finished, so there is nothing to report")
@@ -113,7 +115,7 @@ def write_files(
 
     Returns the paths and raises as `write_comparison` does.
     """
-    _check_target(target)
+    _check_target(target, comparison)
     if not runs:
         raise ResultsError("none of the runs has finished, so there is nothing to report")
     files = {
@@ -130,11 +132,28 @@ def write_files(
     return {name: target / name for name in files}
 
 
-def _check_target(target: Path) -> None:
+def _check_target(target: Path, comparison: Comparison | UnpairedComparison) -> None:
     if (target / "design.json").exists():
         raise ResultsError(f"{target} is the folder of a study: name another with --to")
     if target.is_dir() and any(target.iterdir()) and not (target / "analysis.json").exists():
         raise ResultsError(f"{target} holds files that are no report: name another folder with --to, or empty it")
+    before = _question(target / "analysis.json")
+    asked = (comparison.metric.name, comparison.baseline)
+    if before and before != asked:
+        other = f"{target.name}_{re.sub(r'[^A-Za-z0-9]+', '_', asked[0]).strip('_')}"
+        raise ResultsError(
+            f"{target} holds the report on {before[0]} against {before[1]}, which would be lost: name another folder"
+            f" for {asked[0]} against {asked[1]}, such as --to {target.with_name(other)}"
+        )
+
+
+def _question(path: Path) -> tuple[str, str] | None:
+    """Metric and baseline of the report that is there; `None` where there is none that can be read."""
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+        return str(there["metric"]["name"]), str(there["baseline"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _files(comparison: Comparison, page: Page, figures: Sequence[Figure], *, late: Mapping[str, str]) -> dict[str, str]:

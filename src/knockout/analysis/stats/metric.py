@@ -66,6 +66,21 @@ def better_by_name(name: str) -> Better | None:
     return None if higher == lower else "higher" if higher else "lower"
 
 
+def seen_by_name(name: str) -> str:
+    """What to say of a metric that is not measured on test data, by its name; else nothing."""
+    words = words_of(name)
+    if "test" in words:
+        return ""
+    if words & {"val", "valid", "validation", "dev", "eval"}:
+        return (
+            f"{name} is measured on validation data, by its name. Where these chose the epoch or a setting, a verdict"
+            " on it is on data that chose; one on a test metric is not."
+        )
+    if words & {"train", "training"}:
+        return f"{name} is measured on training data, by its name: a verdict on it says nothing of other data."
+    return ""
+
+
 def is_share(name: str) -> bool:
     """Whether the name is that of a share from 0 to 1."""
     return bool(words_of(name) & SHARES) and better_by_name(name) == "higher"
