@@ -2,6 +2,7 @@
 
 import enum
 import importlib.metadata
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -68,6 +69,16 @@ StudyFolder = Annotated[
         metavar="STUDY",
         callback=_folder_of,
         help="A study's results folder, such as results/first_study; or its name or file, for results/NAME.",
+    ),
+]
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Replace a value of the study file, such as train.epochs=1. Can be repeated. The results go to the same"
+        " folder, unless --results names another.",
     ),
 ]
 
@@ -196,6 +207,7 @@ def check(
     study: StudyFile,
     results: Annotated[Path, typer.Option(help="The folder that holds the results of all studies.")] = Path("results"),
     measure: Annotated[bool, typer.Option(help="Estimate the cost by training a few steps of every variant.")] = True,
+    overrides: Overrides = None,
 ) -> None:
     """Show what a study will run, which differences its seeds can detect, and the cost. Writes no results."""
     from knockout.analysis import stopping
@@ -204,7 +216,7 @@ def check(
     from knockout.study import read_study
     from knockout.sweep.survey import survey
 
-    read = read_study(study)
+    read = read_study(study, overrides or ())
     state = survey(read, results / read.name)
     print_design(read, state.data.summary)
     have = sum(run.id in state.ledger.records for run in state.runs)
@@ -242,6 +254,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the runs that would be trained. Writes nothing.")
     ] = False,
+    overrides: Overrides = None,
     retry: Annotated[bool, typer.Option("--retry", help="Also retry runs that have failed three times.")] = False,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on where runs fail with the same error, one after the other.")
@@ -265,7 +278,8 @@ def run(
     from knockout.sweep.survey import survey
 
     again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
-    read = read_study(study)
+    again += "".join(f" --set {shlex.quote(given)}" for given in overrides or ())
+    read = read_study(study, overrides or ())
     there = "" if (results / read.name / "design.json").exists() else " (new)"
     out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
     if dry_run:

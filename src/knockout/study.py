@@ -8,13 +8,14 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from knockout.crossings import cross_variants
 from knockout.job import DataSpec
+from knockout.overrides import LINE, apply_lines, lines_in, override_lines, with_lines
 from knockout.plan import Plan, default_plan_text, read_plan, read_study_plan
 from knockout.seeds import placebo_streams, read_placebos, read_seeds
 from knockout.strict import Fault, Faults, FaultsError, build, got_text, load_toml, nearest, shown, unknown_keys
@@ -173,22 +174,30 @@ def design(study: Study, *, data_id: str) -> tuple[Run, ...]:
     return tuple(run(name, seed) for seed in study.seeds for name in arms)
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
     """Read and check a study file and the plan that it names. Its trainer may lie beside it, or in the current folder.
 
-    Raises `FaultsError` with every fault of both.
+    `overrides`: `KEY=VALUE` in the place of what the file says; the study's text, and so its sha256, includes them.
+    Raises `FaultsError` with every fault of file and plan.
     """
+    lines = override_lines(overrides)
     folders = import_folders(path)
     with import_path(folders):
-        return _read_study(path, folders)
+        return _read_study(path, lines, folders)
 
 
-def _read_study(path: Path, folders: tuple[Path, ...]) -> Study:
+def _read_study(path: Path, lines: tuple[str, ...], folders: tuple[Path, ...]) -> Study:
     raw, text, unreadable = load_toml(path)
-    faults = _name_faults(path.stem, shown(path))
+    file = shown(path)
+    faults = _name_faults(path.stem, file)
     if raw is None:
         raise FaultsError([*faults, *unreadable])
-    return _study(path, path.stem, raw, text, faults, folders)
+    if lines_in(text):
+        got = f'a copy from a results folder, in which --set had changed values (the lines "{LINE.strip()}" at its end)'
+        allowed = "these values in the file itself, without the lines"
+        faults.append(Fault(file=file, got=got, allowed=allowed))
+    faults += apply_lines(raw, lines, file)
+    return _study(path, path.stem, raw, with_lines(text, lines), faults, folders)
 
 
 def read_copy(path: Path, *, name: str, plan: Path, folders: tuple[Path, ...]) -> Study:
@@ -201,10 +210,11 @@ def read_copy(path: Path, *, name: str, plan: Path, folders: tuple[Path, ...]) -
     raw, text, unreadable = load_toml(path)
     if raw is None:
         raise FaultsError(unreadable)
+    faults = apply_lines(raw, lines_in(text), shown(path))
     stated = raw.get("plan")
     raw["plan"] = {**(stated if isinstance(stated, dict) else {}), "file": str(plan.absolute())}
     with import_path(folders):
-        return _study(path, name, raw, text, [], folders)
+        return _study(path, name, raw, text, faults, folders)
 
 
 def _study(
