@@ -320,7 +320,6 @@ BAD: list[tuple[str, str, str, str, str, str]] = [
     ("variant_path", study_text(variants='["heads_1", "../x"]'), "variants", '"../x"', "no_scale", ""),
     ("variant_twice", study_text(variants='["heads_1", "no_scale", "heads_1"]'), "variants", "2 times", "once", ""),
     ("baseline", study_text(variants='["baseline", "heads_1"]'), "variants", "always run", "heads_1", ""),
-    ("not_run", study_text(rest="[variant.mine]\nnum_heads = 2"), "variant.mine", "not run", '"mine" in', ""),
     (
         "registered",
         study_text(rest="[variant.heads_1]\nnum_heads = 2"),
@@ -415,9 +414,9 @@ BAD: list[tuple[str, str, str, str, str, str]] = [
     ),
     # claims
     (
-        "claim_not_run",
-        study_text(rest=CLAIM.replace("heads_1", "heads_16")),
-        "claims 1.variant", '"heads_16", which this study does not run', "heads_1, no_scale", "heads_1",
+        "claim_unknown",
+        study_text(rest=CLAIM.replace("heads_1", "heads_l")),
+        "claims 1.variant", '"heads_l", which is no variant', "heads_1, no_scale", "heads_1",
     ),
     (
         "claim_baseline",
@@ -487,6 +486,19 @@ def test_a_bad_study_has_one_fault_that_says_the_way_on(
     assert ("\n    allowed: " in message) == bool(fault.allowed)
     assert message.count("\n") <= 1
     assert len(fault.got) <= 160
+
+
+def test_variants_left_out_are_no_fault_and_are_named(write_study: WriteStudy) -> None:
+    rest = "[variant.mine]\nnum_heads = 2\n" + CLAIM.replace("heads_1", "heads_16") + CLAIM.replace('"A"', '"B"')
+    study = read_study(write_study(study_text(rest=rest + CLAIM.replace('"A"', '"C"').replace("heads_1", "mine"))))
+    assert study.variants == ("heads_1", "no_scale")
+    assert [claim.id for claim in study.claims] == ["B"]
+    assert study.unused == (
+        "[variant.mine] is not run: add mine to the list `variants`",
+        "claim A is not judged: it is on heads_16, which is not in the list `variants`",
+        "claim C is not judged: it is on mine, which is not in the list `variants`",
+    )
+    assert read_study(write_study(study_text(rest=CLAIM))).unused == ()
 
 
 # --- values set on the command line -------------------------------------------------------------------------------
@@ -567,7 +579,7 @@ def test_all_faults_of_a_file_are_told_at_once(write_study: WriteStudy) -> None:
         variants='["heads_1", "no_scal"]',
         seeds="[1, 1]",
         top="sedes = 3",
-        rest='max_lenght = 1\n[model]\nd_model = "a"\n[train]\nepochs = true\n' + CLAIM.replace("heads_1", "heads_16"),
+        rest='max_lenght = 1\n[model]\nd_model = "a"\n[train]\nepochs = true\n' + CLAIM.replace("heads_1", "heads_l"),
     )
     found = faults_of(write_study(text))
     assert sorted(f.key for f in found) == [

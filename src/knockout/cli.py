@@ -282,6 +282,8 @@ def run(
     read = read_study(study, overrides or ())
     there = "" if (results / read.name / "design.json").exists() else " (new)"
     out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
+    for line in read.unused:
+        out.print(f"note: {escape(line)}", soft_wrap=True)
     if dry_run:
         for _, damage in damaged_files(results / read.name):
             out.print(f"damaged: {escape(damage)}", soft_wrap=True)

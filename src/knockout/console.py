@@ -127,8 +127,8 @@ def print_change(change: "SourceChange") -> None:
 
 
 def design_notes(study: "Study") -> list[str]:
-    """Sentences about crossings, A/A arms and claims of equality of a study."""
-    notes = []
+    """Sentences about crossings, A/A arms and claims of equality of a study, and about what it leaves out."""
+    notes = [f"{line}." for line in study.unused]
     for axes in study.cross:
         k = len(axes)
         spread = (

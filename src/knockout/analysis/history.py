@@ -159,6 +159,8 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
     rows += [("Variants added since the first run", ", ".join(added))] if added else []
     gone = dropped(results)
     rows += [("Variants dropped since the first run", f"{', '.join(gone)} (still counted by Holm)")] if gone else []
+    unjudged = [claim for claim in first.claims if claim not in now.claims]
+    rows += [("Claims dropped since the first run", f"{', '.join(unjudged)} (not judged)")] if unjudged else []
     late = later_placebos(results)
     rows += [("Placebo arms added since the first run", ", ".join(late))] if late else []
     if first.seeds != now.seeds:
