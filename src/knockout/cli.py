@@ -4,6 +4,7 @@ import enum
 import importlib.metadata
 import shlex
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ from knockout.console import (
     print_dead,
     print_design,
     print_facts,
+    print_running,
     print_unpaired,
     print_verdicts,
 )
@@ -495,13 +497,14 @@ def publish(
 
 @app.command()
 def status(folder: StudyFolder) -> None:
-    """Show which runs of a study are finished, running or missing."""
+    """Show which runs of a study are finished, running or missing, and when it ends."""
     from knockout.design import absence, read_design
     from knockout.ledger import damaged_files, read_ledger
     from knockout.source_changes import change_in_folder
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
     from knockout.sweep.progress import Reasons
+    from knockout.sweep.remaining import ends_text, seconds_left
 
     design = read_design(folder)
     if design is None:
@@ -518,18 +521,15 @@ def status(folder: StudyFolder) -> None:
     if stop is not None:
         out.print(escape(str(stop)), soft_wrap=True)
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none running'}")
-    running = running_ids(folder)
+    running = {run_id: read_progress(folder, run_id) for run_id in running_ids(folder)}
     if running and owner is None:
         out.print("workers are still training: a new `run` takes them over; without one they end in a few seconds")
-    for run_id in running:
-        at = read_progress(folder, run_id)
-        where = "starting" if at is None else f"step {at.step}/{at.steps}, loss {at.loss:.3f}"
-        name = (
-            f"{runs[run_id].variant} seed {runs[run_id].seed}"
-            if run_id in runs
-            else f"{run_id[:12]} (not in this study)"
-        )
-        out.print(f"running: {name}: {where}")
+    print_running(running, runs)
+    left = seconds_left(list(runs.values()), ledger, running) if owner else None
+    if left is not None:
+        at_most = design.now.anytime is not None
+        ends = ends_text(left, now=datetime.now().astimezone(), at_most=at_most)
+        out.print(f"ends: {ends} (workers at work: {len(running)}, runs left: {counts.missing})", soft_wrap=True)
     for name in dict.fromkeys(run.variant for run in runs.values()):
         seeds = ", ".join(str(run.seed) for run in ledger.missing(list(runs.values())) if run.variant == name)
         if seeds:

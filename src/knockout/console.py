@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from knockout.job import DataRef
     from knockout.plan import Plan
     from knockout.source_changes import SourceChange
-    from knockout.study import Study
+    from knockout.study import Run, Study
+    from knockout.sweep.owner import Progress
 
 __all__ = ["err", "out"]
 
@@ -107,6 +108,15 @@ def print_dead(root: Path, finished: int) -> None:
         more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
         dead_text = f"{len(dead)} of the finished runs are dead (no better than a constant answer)"
         out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
+
+
+def print_running(running: "Mapping[str, Progress | None]", runs: "Mapping[str, Run]") -> None:
+    """Print what is trained now. `running`: run id -> how far it is; `runs`: those of the study."""
+    for run_id, at in running.items():
+        where = "starting" if at is None else f"step {at.step}/{at.steps}, loss {at.loss:.3f}"
+        run = runs.get(run_id)
+        name = f"{run_id[:12]} (not in this study)" if run is None else f"{run.variant} seed {run.seed}"
+        out.print(f"running: {name}: {where}")
 
 
 def print_damaged(lines: "Iterable[str]") -> None:
