@@ -254,3 +254,16 @@ def test_a_study_goes_by_its_folder_its_name_and_its_file(given: str, tmp_path: 
 @pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",)])
 def test_h_is_help_everywhere(command: tuple[str, ...], tmp_path: Path) -> None:
     assert knockout(*command, "-h", cwd=tmp_path).stdout == knockout(*command, "--help", cwd=tmp_path).stdout != ""
+
+
+def test_values_set_on_the_command_line(tmp_path: Path) -> None:
+    study = str(REPOSITORY / "ablations" / "smoke.toml")
+    ran = knockout("run", study, "--dry-run", "--set", "seeds=2", "--set", "variants=['heads_1']", cwd=tmp_path)
+    assert (ran.returncode, "4 of 4 runs would be trained" in ran.stdout) == (0, True), ran.stdout + ran.stderr
+    for command in (("run", study, "--dry-run"), ("check", study, "--no-measure")):
+        told = knockout(*command, "--set", "train.epoch=1", cwd=tmp_path)
+        assert (told.returncode, told.stdout) == (2, "")
+        assert 'smoke.toml: train.epoch: unknown key (did you mean "epochs"?)' in told.stderr
+    checked = knockout("check", study, "--no-measure", "--set", "train.epochs=7", cwd=tmp_path)
+    assert "epochs 7" in checked.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -43,6 +43,18 @@ def test_the_recipe_and_the_top_are_whole_and_most_lines_carry_a_comment(tmp_pat
     assert sum("#" in line for line in lines) >= 0.6 * len(lines)
 
 
+@pytest.mark.parametrize("trainer", [False, True])
+def test_each_name_may_be_taken_out_of_its_variants(trainer: bool, tmp_path: Path) -> None:
+    path = write_starter(tmp_path, trainer=trainer)[0]
+    names = read_study(path).variants
+    for name in names:
+        left = [n for n in names if n != name]
+        study = read_study(path, [f"variants={left}"])
+        assert study.variants == tuple(left)
+        assert all(claim.variant in left for claim in study.claims)
+        assert all(name in line for line in study.unused)
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("mine", encoding="utf-8")
     with pytest.raises(FaultsError, match=r"already there: plan.toml"):

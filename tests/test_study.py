@@ -24,6 +24,7 @@ from knockout.study import (
     Study,
     default_plan_text,
     design,
+    read_copy,
     read_plan,
     read_study,
     run_id,
@@ -319,7 +320,6 @@ BAD: list[tuple[str, str, str, str, str, str]] = [
     ("variant_path", study_text(variants='["heads_1", "../x"]'), "variants", '"../x"', "no_scale", ""),
     ("variant_twice", study_text(variants='["heads_1", "no_scale", "heads_1"]'), "variants", "2 times", "once", ""),
     ("baseline", study_text(variants='["baseline", "heads_1"]'), "variants", "always run", "heads_1", ""),
-    ("not_run", study_text(rest="[variant.mine]\nnum_heads = 2"), "variant.mine", "not run", '"mine" in', ""),
     (
         "registered",
         study_text(rest="[variant.heads_1]\nnum_heads = 2"),
@@ -414,9 +414,9 @@ BAD: list[tuple[str, str, str, str, str, str]] = [
     ),
     # claims
     (
-        "claim_not_run",
-        study_text(rest=CLAIM.replace("heads_1", "heads_16")),
-        "claims 1.variant", '"heads_16", which this study does not run', "heads_1, no_scale", "heads_1",
+        "claim_unknown",
+        study_text(rest=CLAIM.replace("heads_1", "heads_l")),
+        "claims 1.variant", '"heads_l", which is no variant', "heads_1, no_scale", "heads_1",
     ),
     (
         "claim_baseline",
@@ -488,6 +488,78 @@ def test_a_bad_study_has_one_fault_that_says_the_way_on(
     assert len(fault.got) <= 160
 
 
+def test_variants_left_out_are_no_fault_and_are_named(write_study: WriteStudy) -> None:
+    rest = "[variant.mine]\nnum_heads = 2\n" + CLAIM.replace("heads_1", "heads_16") + CLAIM.replace('"A"', '"B"')
+    study = read_study(write_study(study_text(rest=rest + CLAIM.replace('"A"', '"C"').replace("heads_1", "mine"))))
+    assert study.variants == ("heads_1", "no_scale")
+    assert [claim.id for claim in study.claims] == ["B"]
+    assert study.unused == (
+        "[variant.mine] is not run: add mine to the list `variants`",
+        "claim A is not judged: it is on heads_16, which is not in the list `variants`",
+        "claim C is not judged: it is on mine, which is not in the list `variants`",
+    )
+    assert read_study(write_study(study_text(rest=CLAIM))).unused == ()
+
+
+# --- values set on the command line -------------------------------------------------------------------------------
+
+
+def test_what_is_set_replaces_the_file_and_changes_the_digest(write_study: WriteStudy) -> None:
+    path = write_study(study_text(rest="[train]\nepochs = 9\n", top='plan = "plan.toml"'))
+    (path.parent / "plan.toml").write_text(default_plan_text(), encoding="utf-8")
+    given = ["train.epochs=1", "model.d_model = 32", "data.tokens=char", "variants=['no_scale']", "plan.margin=2"]
+    study = read_study(path, given)
+    assert (study.recipe.epochs, study.recipe.d_model, study.variants) == (1, 32, ("no_scale",))
+    assert study.data is not None
+    assert (study.data.tokens, study.plan.margin, study.overridden) == ("char", 2.0, ("margin",))
+    assert study.text.endswith(
+        '# set: train.epochs = 1\n# set: model.d_model = 32\n# set: data.tokens = "char"\n'
+        "# set: variants = ['no_scale']\n# set: plan.margin = 2\n"
+    )
+    assert study.text.startswith(read_study(path).text)
+    assert read_study(path, ["train.epochs=2", "train.epochs=1"]).recipe.epochs == 1  # the last one counts
+
+
+def test_the_copy_of_a_study_says_what_was_set(write_study: WriteStudy, tmp_path: Path) -> None:
+    path = write_study(study_text(rest="[train]\nepochs = 9\n"))
+    study = read_study(path, ["train.epochs=1", "plan.margin=2"])
+    copy, plan = tmp_path / "copy.toml", tmp_path / "plan.first.toml"
+    copy.write_text(study.text, encoding="utf-8")
+    plan.write_text(study.plan_text, encoding="utf-8")
+    again = read_copy(copy, name="study", plan=plan, folders=())
+    assert (again.recipe, again.plan, again.text) == (study.recipe, study.plan, study.text)
+    (fault,) = faults_of(copy)  # as a study file it would run without what was set
+    assert "a copy from a results folder" in fault.got
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "got", "near"),
+    [
+        ("train.epoch=1", "train.epoch", "unknown key", "epochs"),
+        ("trian.epochs=1", "trian", "unknown key", "train"),
+        ("train.epochs=0", "train.epochs", "got 0", ""),
+        ("train.epochs=many", "train.epochs", 'got "many"', ""),
+        ("seeds=-2", "seeds", "got -2", ""),
+        ("train=3", "train", "got 3", ""),
+        ("question.x=1", "question.x", "question is", ""),
+        ("train.epochs", "", 'got "train.epochs"', ""),
+        ("=1", "", 'got "=1"', ""),
+        ("train.epochs=", "", "got", ""),
+        ("train.epochs=1\nseeds = 9", "", "got", ""),
+        ("train epochs=1", "", "got", ""),
+        ("train.epochs=[1", "", "got", ""),
+        (f"{DEEP_KEY}=1", "", "got", ""),
+    ],
+)
+def test_what_cannot_be_set(given: str, key: str, got: str, near: str, write_study: WriteStudy) -> None:
+    with pytest.raises(FaultsError) as caught:
+        read_study(write_study(study_text()), [given])
+    (fault,) = caught.value.faults
+    assert (fault.key, fault.nearest) == (key, near)
+    assert got in fault.got
+    assert key or (fault.file == "--set" and "train.epochs=1" in fault.allowed)
+
+
 def test_the_text_of_a_message(write_study: WriteStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_study(study_text(rest='tokens = "wrod"\n[budget]\nhour = 8'))
     monkeypatch.chdir(path.parent)
@@ -507,7 +579,7 @@ def test_all_faults_of_a_file_are_told_at_once(write_study: WriteStudy) -> None:
         variants='["heads_1", "no_scal"]',
         seeds="[1, 1]",
         top="sedes = 3",
-        rest='max_lenght = 1\n[model]\nd_model = "a"\n[train]\nepochs = true\n' + CLAIM.replace("heads_1", "heads_16"),
+        rest='max_lenght = 1\n[model]\nd_model = "a"\n[train]\nepochs = true\n' + CLAIM.replace("heads_1", "heads_l"),
     )
     found = faults_of(write_study(text))
     assert sorted(f.key for f in found) == [

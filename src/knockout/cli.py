@@ -2,7 +2,9 @@
 
 import enum
 import importlib.metadata
+import shlex
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +25,7 @@ from knockout.console import (
     print_dead,
     print_design,
     print_facts,
+    print_running,
     print_unpaired,
     print_verdicts,
 )
@@ -69,6 +72,16 @@ StudyFolder = Annotated[
         metavar="STUDY",
         callback=_folder_of,
         help="A study's results folder, such as results/first_study; or its name or file, for results/NAME.",
+    ),
+]
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Replace a value of the study file, such as train.epochs=1. Can be repeated. The results go to the same"
+        " folder, unless --results names another.",
     ),
 ]
 
@@ -204,6 +217,7 @@ def check(
     study: StudyFile,
     results: Annotated[Path, typer.Option(help="The folder that holds the results of all studies.")] = Path("results"),
     measure: Annotated[bool, typer.Option(help="Estimate the cost by training a few steps of every variant.")] = True,
+    overrides: Overrides = None,
 ) -> None:
     """Show what a study will run, which differences its seeds can detect, and the cost. Writes no results."""
     from knockout.analysis import stopping
@@ -212,7 +226,7 @@ def check(
     from knockout.study import read_study
     from knockout.sweep.survey import survey
 
-    read = read_study(study)
+    read = read_study(study, overrides or ())
     state = survey(read, results / read.name)
     print_design(read, state.data.summary)
     have = sum(run.id in state.ledger.records for run in state.runs)
@@ -250,6 +264,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the runs that would be trained. Writes nothing.")
     ] = False,
+    overrides: Overrides = None,
     retry: Annotated[bool, typer.Option("--retry", help="Also retry runs that have failed three times.")] = False,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on where runs fail with the same error, one after the other.")
@@ -273,9 +288,12 @@ def run(
     from knockout.sweep.survey import survey
 
     again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
-    read = read_study(study)
+    again += "".join(f" --set {shlex.quote(given)}" for given in overrides or ())
+    read = read_study(study, overrides or ())
     there = "" if (results / read.name / "design.json").exists() else " (new)"
     out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
+    for line in read.unused:
+        out.print(f"note: {escape(line)}", soft_wrap=True)
     if dry_run:
         for _, damage in damaged_files(results / read.name):
             out.print(f"damaged: {escape(damage)}", soft_wrap=True)
@@ -487,13 +505,14 @@ def publish(
 
 @app.command()
 def status(folder: StudyFolder) -> None:
-    """Show which runs of a study are finished, running or missing."""
+    """Show which runs of a study are finished, running or missing, and when it ends."""
     from knockout.design import absence, read_design
     from knockout.ledger import damaged_files, read_ledger
     from knockout.source_changes import change_in_folder
     from knockout.sweep.coordinate import totals
     from knockout.sweep.owner import coordinator, read_progress, running_ids
     from knockout.sweep.progress import Reasons
+    from knockout.sweep.remaining import ends_text, seconds_left
 
     design = read_design(folder)
     if design is None:
@@ -510,18 +529,15 @@ def status(folder: StudyFolder) -> None:
     if stop is not None:
         out.print(escape(str(stop)), soft_wrap=True)
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none running'}")
-    running = running_ids(folder)
+    running = {run_id: read_progress(folder, run_id) for run_id in running_ids(folder)}
     if running and owner is None:
         out.print("workers are still training: a new `run` takes them over; without one they end in a few seconds")
-    for run_id in running:
-        at = read_progress(folder, run_id)
-        where = "starting" if at is None else f"step {at.step}/{at.steps}, loss {at.loss:.3f}"
-        name = (
-            f"{runs[run_id].variant} seed {runs[run_id].seed}"
-            if run_id in runs
-            else f"{run_id[:12]} (not in this study)"
-        )
-        out.print(f"running: {name}: {where}")
+    print_running(running, runs)
+    left = seconds_left(list(runs.values()), ledger, running) if owner else None
+    if left is not None:
+        at_most = design.now.anytime is not None
+        ends = ends_text(left, now=datetime.now().astimezone(), at_most=at_most)
+        out.print(f"ends: {ends} (workers at work: {len(running)}, runs left: {counts.missing})", soft_wrap=True)
     for name in dict.fromkeys(run.variant for run in runs.values()):
         seeds = ", ".join(str(run.seed) for run in ledger.missing(list(runs.values())) if run.variant == name)
         if seeds:

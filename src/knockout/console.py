@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from knockout.job import DataRef
     from knockout.plan import Plan
     from knockout.source_changes import SourceChange
-    from knockout.study import Study
+    from knockout.study import Run, Study
+    from knockout.sweep.owner import Progress
 
 __all__ = ["err", "out"]
 
@@ -110,6 +111,15 @@ def print_dead(root: Path, finished: int) -> None:
         out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
 
 
+def print_running(running: "Mapping[str, Progress | None]", runs: "Mapping[str, Run]") -> None:
+    """Print what is trained now. `running`: run id -> how far it is; `runs`: those of the study."""
+    for run_id, at in running.items():
+        where = "starting" if at is None else f"step {at.step}/{at.steps}, loss {at.loss:.3f}"
+        run = runs.get(run_id)
+        name = f"{run_id[:12]} (not in this study)" if run is None else f"{run.variant} seed {run.seed}"
+        out.print(f"running: {name}: {where}")
+
+
 def print_damaged(lines: "Iterable[str]") -> None:
     """Print which records cannot be read. They count as missing, and nothing of them is lost."""
     for line in lines:
@@ -128,8 +138,8 @@ def print_change(change: "SourceChange") -> None:
 
 
 def design_notes(study: "Study") -> list[str]:
-    """Sentences about crossings, A/A arms and claims of equality of a study."""
-    notes = []
+    """Sentences about crossings, A/A arms and claims of equality of a study, and about what it leaves out."""
+    notes = [f"{line}." for line in study.unused]
     for axes in study.cross:
         k = len(axes)
         spread = (

@@ -8,13 +8,15 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from knockout.claims import Claim, claim_metrics, read_claims, unused
 from knockout.crossings import cross_variants
 from knockout.job import DataSpec
+from knockout.overrides import LINE, apply_lines, lines_in, override_lines, with_lines
 from knockout.plan import Plan, default_plan_text, read_plan, read_study_plan
 from knockout.seeds import placebo_streams, read_placebos, read_seeds
 from knockout.strict import Fault, Faults, FaultsError, build, got_text, load_toml, nearest, shown, unknown_keys
@@ -23,6 +25,7 @@ from knockout.trainers import DEFAULT_TRAINER, Trainer, describe_trainer
 from knockout.variants import BASELINE, changes
 
 __all__ = [
+    "Claim",
     "Plan",
     "Run",
     "Study",
@@ -66,17 +69,6 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A preregistered statement about one variant against the baseline."""
-
-    id: str
-    variant: str
-    says: Literal["better", "worse", "equal"]
-    metric: Literal["accuracy", "macro_f1", "log_loss", "final_loss", "failures"] = "accuracy"
-    text: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Study:
     """A study file, read and checked."""
 
@@ -101,8 +93,11 @@ class Study:
     overridden: tuple[str, ...]
     """the keys of the plan that the study's own `[plan]` sets"""
     claims: tuple[Claim, ...]
+    """on variants that are run"""
     cross: tuple[tuple[str, ...], ...]
     """the variants whose full factorial is run, one tuple of names for each"""
+    unused: tuple[str, ...] = ()
+    """sentences on what the file holds and the study does not use: variants and claims left out of `variants`"""
 
     @classmethod
     def read(cls, path: str | Path) -> "Study":
@@ -173,22 +168,30 @@ def design(study: Study, *, data_id: str) -> tuple[Run, ...]:
     return tuple(run(name, seed) for seed in study.seeds for name in arms)
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
     """Read and check a study file and the plan that it names. Its trainer may lie beside it, or in the current folder.
 
-    Raises `FaultsError` with every fault of both.
+    `overrides`: `KEY=VALUE` in the place of what the file says; the study's text, and so its sha256, includes them.
+    Raises `FaultsError` with every fault of file and plan.
     """
+    lines = override_lines(overrides)
     folders = import_folders(path)
     with import_path(folders):
-        return _read_study(path, folders)
+        return _read_study(path, lines, folders)
 
 
-def _read_study(path: Path, folders: tuple[Path, ...]) -> Study:
+def _read_study(path: Path, lines: tuple[str, ...], folders: tuple[Path, ...]) -> Study:
     raw, text, unreadable = load_toml(path)
-    faults = _name_faults(path.stem, shown(path))
+    file = shown(path)
+    faults = _name_faults(path.stem, file)
     if raw is None:
         raise FaultsError([*faults, *unreadable])
-    return _study(path, path.stem, raw, text, faults, folders)
+    if lines_in(text):
+        got = f'a copy from a results folder, in which --set had changed values (the lines "{LINE.strip()}" at its end)'
+        allowed = "these values in the file itself, without the lines"
+        faults.append(Fault(file=file, got=got, allowed=allowed))
+    faults += apply_lines(raw, lines, file)
+    return _study(path, path.stem, raw, with_lines(text, lines), faults, folders)
 
 
 def read_copy(path: Path, *, name: str, plan: Path, folders: tuple[Path, ...]) -> Study:
@@ -201,17 +204,18 @@ def read_copy(path: Path, *, name: str, plan: Path, folders: tuple[Path, ...]) -
     raw, text, unreadable = load_toml(path)
     if raw is None:
         raise FaultsError(unreadable)
+    faults = apply_lines(raw, lines_in(text), shown(path))
     stated = raw.get("plan")
     raw["plan"] = {**(stated if isinstance(stated, dict) else {}), "file": str(plan.absolute())}
     with import_path(folders):
-        return _study(path, name, raw, text, [], folders)
+        return _study(path, name, raw, text, faults, folders)
 
 
 def _study(
-    path: Path, name: str, raw: Mapping[str, Any], text: str, known: list[Fault], folders: tuple[Path, ...]
+    path: Path, name: str, raw: Mapping[str, Any], text: str, wrong: list[Fault], folders: tuple[Path, ...]
 ) -> Study:
     file = shown(path)
-    faults = Faults(known)
+    faults = Faults(wrong)
     faults += unknown_keys(raw, KEYS, file, "")
     tables = {key: faults.take(_table(raw, key, file)) for key in TABLES}
     question = faults.take(_question(raw.get("question", ""), file))
@@ -230,8 +234,10 @@ def _study(
     )
     faults += wrong
     factors |= cells
-    claims = faults.take(_claims(raw.get("claims", []), factors, raw.get("variants"), file))
-    faults += _claim_metrics(claims, stated.plan, file) if stated is not None else []
+    known = {*trainer.variants, *tables["variant"]} if trainer else set()
+    stated_claims = faults.take(read_claims(raw.get("claims", []), factors, known, raw.get("variants"), file))
+    claims = tuple(c for c in stated_claims if c.variant in factors)
+    faults += claim_metrics(claims, stated.plan, file) if stated is not None else []
     if faults:
         raise FaultsError(faults)
     assert trainer is not None
@@ -257,6 +263,7 @@ def _study(
         overridden=stated.overridden,
         claims=claims,
         cross=cross,
+        unused=unused(factors, tables["variant"], stated_claims),
     )
 
 
@@ -344,10 +351,6 @@ def _factors(
         faults.append(Fault(file=file, key="variants", got=got, allowed=f"a list of names from: {', '.join(known)}"))
         return {}, faults
     faults += _list_faults(names, known, declared, file)
-    for name in own:
-        if name not in names:
-            got, allowed = "declared, but not run", f'"{name}" in the list `variants`'
-            faults.append(Fault(file=file, key=f"variant.{name}", got=got, allowed=allowed))
     factors = {BASELINE: trainer.factors()}
     factors |= {n: known[n] for n in dict.fromkeys(names) if known.get(n) is not None}
     faults += _variant_faults(trainer, recipe, factors, file)
@@ -403,39 +406,3 @@ def _variant_faults(trainer: Trainer, recipe: Any, factors: Mapping[str, Any], f
             for factor, why in trainer.faults(value, recipe).items():
                 faults.append(Fault(file=file, key=key, got=f"{factor} = {got_text(getattr(value, factor))} {why}"))
     return faults
-
-
-def _claims(raw: object, factors: Mapping[str, Any], named: object, file: str) -> tuple[tuple[Claim, ...], list[Fault]]:
-    if not isinstance(raw, list) or not all(isinstance(c, dict) for c in raw):
-        return (), [Fault(file=file, key="claims", got=f"got {got_text(raw)}", allowed="tables, [[claims]]")]
-    named = named if isinstance(named, list) else []  # a name of these that is no variant is a fault already
-    faults = Faults()
-    claims: list[Claim] = []
-    for i, table in enumerate(raw, 1):
-        claim = faults.take(build(Claim, table, file, f"claims {i}"))
-        if claim is None:
-            continue
-        run = [n for n in factors if n != BASELINE]
-        if factors and claim.variant not in run and claim.variant not in named:
-            got = f'on "{claim.variant}", which this study does not run'
-            hint = nearest(claim.variant, run)
-            faults.append(Fault(file=file, key=f"claims {i}.variant", got=got, allowed=", ".join(run), nearest=hint))
-        if claim.id in {c.id for c in claims}:
-            faults.append(Fault(file=file, key=f"claims {i}.id", got=f'"{claim.id}" stands here twice', allowed="once"))
-        claims.append(claim)
-    return tuple(claims), faults
-
-
-def _claim_metrics(claims: tuple[Claim, ...], plan: Plan, file: str) -> list[Fault]:
-    """The claims on a metric that is neither the plan's nor one with a rule of its own."""
-    allowed = list(dict.fromkeys([plan.metric, "log_loss", "final_loss", "failures"]))
-    return [
-        Fault(
-            file=file,
-            key=f'claims "{c.id}".metric',
-            got=f'got "{c.metric}", where the plan judges by {plan.metric}',
-            allowed=", ".join(f'"{name}"' for name in allowed),
-        )
-        for c in claims
-        if c.metric not in allowed
-    ]

@@ -1,3 +1,4 @@
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -188,3 +189,15 @@ def test_more_seeds_for_an_e_process_are_no_change_and_another_process_or_none_i
     (root.parent / "other.toml").write_text('anytime = "t"\n', encoding="utf-8")
     _again(root, ["heads_1"], '"anytime"\nmax_seeds = 9\nplan = "other.toml"')
     assert history.exploratory(load(root)) == {"heads_1": "the e-process changed after the first run"}
+
+
+def test_what_was_set_on_the_command_line_is_in_the_report(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": [300, 301, 303], "heads_1": [300, 304, 302]})
+    assert "Set on the command line" not in dict(history.design_rows(load(root)))
+    before = load(root).design.now.study_sha256
+    study = read_study(root.parent / "synthetic.toml", ["plan.margin=2", "budget.hours=3.5"])
+    write_design(root, study, data_id=DATA_ID, data_summary=data_summary())
+    results = load(root)
+    assert dict(history.design_rows(results))["Set on the command line"] == "plan.margin = 2; budget.hours = 3.5"
+    assert results.design.now.study_sha256 == hashlib.sha256((root / "study.toml").read_bytes()).hexdigest() != before
+    assert results.design.first.study_sha256 == before

@@ -1,12 +1,12 @@
 """Provenance: what was planned when, what has changed since, and what each number was made with."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 
 from knockout.analysis.results import Results
 from knockout.copies import Kind, copy_with, text_of
 from knockout.design import DataSummary, Setting, Snapshot
 from knockout.ledger import damaged_files
+from knockout.overrides import content, lines_in
 from knockout.source_changes import SourceChange
 from knockout.strict import got_text
 from knockout.variants import BASELINE
@@ -87,7 +87,7 @@ def later_claims(results: Results) -> set[str]:
     late = set(now.claims) - set(first.claims)
     text = _first_text(results)
     if first.study_sha256 != now.study_sha256 and text is not None:
-        before = {c.get("id"): c for c in tomllib.loads(text).get("claims", [])}
+        before = {c.get("id"): c for c in content(text).get("claims", [])}
         for claim in results.design.claims:
             then = before.get(claim.id, {})
             if (then.get("variant"), then.get("says")) != (claim.variant, claim.says):
@@ -134,7 +134,14 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
         f"test {plan.metric}, paired t test, Holm over {len(results.variants) + len(dropped(results))} contrasts,"
         f" alpha {plan.alpha:g}, margin {results.metric.size(plan.margin)}{overridden}"
     )
-    return [*rows, ("Judged by", judged)]
+    rows.append(("Judged by", judged))
+    return [*rows, *([("Set on the command line", "; ".join(lines))] if (lines := _set_lines(results)) else [])]
+
+
+def _set_lines(results: Results) -> tuple[str, ...]:
+    """What `--set` put in the place of the study file's values, as the copy of the newest run says."""
+    path = copy_with(results.root, "study", results.design.now.study_sha256, newest=True)
+    return lines_in("" if path is None else text_of(path) or "")
 
 
 def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
@@ -152,6 +159,8 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
     rows += [("Variants added since the first run", ", ".join(added))] if added else []
     gone = dropped(results)
     rows += [("Variants dropped since the first run", f"{', '.join(gone)} (still counted by Holm)")] if gone else []
+    unjudged = [claim for claim in first.claims if claim not in now.claims]
+    rows += [("Claims dropped since the first run", f"{', '.join(unjudged)} (not judged)")] if unjudged else []
     late = later_placebos(results)
     rows += [("Placebo arms added since the first run", ", ".join(late))] if late else []
     if first.seeds != now.seeds:
