@@ -5,7 +5,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: ablate report dashboard test test-long check setup bench calibrate publish clean deps-debian
+.DEFAULT_GOAL := ablate
+
+.PHONY: help ablate report dashboard test test-long check setup bench calibrate publish clean deps-debian
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## (.*)/\1\t\2/' | expand -t 16
 
 ablate: $(VENV)/ready  ## run a study and report on it
 	@$(BIN)/knockout run ablations/$(STUDY).toml --results $(RESULTS); code=$$?; \
@@ -34,15 +39,18 @@ setup: $(VENV)/ready  ## the environment, with the exact versions of constraints
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@echo "installing into $(VENV): some minutes the first time"
+	$(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/ready-dev: $(VENV)/ready
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "installing into $(VENV): some minutes the first time"
+	$(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 $(VENV)/ready-bench: $(VENV)/ready
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	@echo "installing into $(VENV): some minutes the first time"
+	$(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	touch $@
 
 bench: $(VENV)/ready-bench  ## ratios within one run, into results/benchmarks/

@@ -1,6 +1,7 @@
 """The command line as a person meets it: what is printed, what is written, how it ends."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -165,6 +166,21 @@ def test_data_that_cannot_be_read(arguments: tuple[str, ...], says: str, tmp_pat
     assert "Traceback" not in told.stderr
 
 
+def test_data_speaks_of_its_own_options(tmp_path: Path) -> None:
+    rows = "".join(f"text {i},{'' if i == 7 else i % 2}\n" for i in range(100))
+    (tmp_path / "mine.csv").write_text("text,label\n" + rows, encoding="utf-8")
+    told = knockout("data", "mine.csv", "--text-column", "review", "--label-column", "stars", cwd=tmp_path)
+    assert "no column 'review' and no column 'stars'" in told.stderr
+    assert "as --text-column and --label-column" in told.stderr
+    told = knockout("data", "mine.csv", cwd=tmp_path)
+    assert "1 of 100 rows of unsplit are without a label (row 8;" in told.stderr
+    assert "leave them out with --drop-unlabeled" in told.stderr
+    assert "data." not in told.stderr
+    told = knockout("data", "mine.csv", "--drop-unlabeled", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "dropped: 1 (without a label in unsplit)" in told.stdout
+
+
 def test_data_prints_no_control_characters(tmp_path: Path) -> None:
     lines = [f"film {i},{('[red]a', 'b')[i % 2]}\x1b[2J\u202e" for i in range(60)]
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
@@ -224,3 +240,17 @@ def test_version_and_faults_of_the_command_as_a_process(tmp_path: Path) -> None:
     assert refused.stderr.startswith("knockout: gone.toml: no such file")
     called = knockout("run", "gone.toml", cwd=tmp_path)
     assert (called.returncode, called.stdout, called.stderr) == (2, "", refused.stderr)
+
+
+@pytest.mark.parametrize("given", ["results/quick", "quick", "quick.toml", "studies/quick.toml"])
+def test_a_study_goes_by_its_folder_its_name_and_its_file(given: str, tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "results" / "reference" / "quick", tmp_path / "results" / "quick")
+    (tmp_path / "quick").mkdir()  # such as the folder of `knockout init quick`
+    told = knockout("pack", given, "--output", "packed.parquet", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "packed.parquet: 110 records of 110 planned runs" in told.stdout
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",)])
+def test_h_is_help_everywhere(command: tuple[str, ...], tmp_path: Path) -> None:
+    assert knockout(*command, "-h", cwd=tmp_path).stdout == knockout(*command, "--help", cwd=tmp_path).stdout != ""

@@ -460,7 +460,7 @@ BAD: list[tuple[str, str, str, str, str, str]] = [
     ("trainer_path", study_text(top='trainer = "../x.py:train"'), "trainer", "../x.py", "module:function", ""),
     ("trainer_code", study_text(top='trainer = "os:system(1)"'), "trainer", "os:system(1)", "module:function", ""),
     ("trainer_absent", study_text(top='trainer = "no_such_m:train"'), "trainer", "ModuleNotFoundError", "module:", ""),
-    ("trainer_lacks", study_text(top='trainer = "json:loads"'), "trainer", "has no Factors, VERSION", "own-model", ""),
+    ("trainer_lacks", study_text(top='trainer = "json:loads"'), "trainer", "has no Factors, VERSION", "model.md", ""),
     # the plan
     ("plan_number", study_text(top="plan = 3"), "plan", "got 3", "a path", ""),
     ("plan_metric", study_text(rest='[plan]\nmetric = "accurcy"'), "plan.metric", "accurcy", "accuracy", "accuracy"),

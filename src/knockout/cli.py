@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from knockout.console import (
+    as_options,
     change_text,
     design_notes,
     err,
@@ -46,13 +47,29 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, OUTPUT_LOST, INTERRUPTED = 0, 1, 2, 3, 4, 128
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file. `knockout init` writes an example.")]
+
+
+def _folder_of(given: Path) -> Path:
+    """The results folder that a study's folder, file or name stands for."""
+    below = Path("results") / (given.stem if given.suffix == ".toml" else given)
+    is_name = given.suffix == ".toml" or given.parent == Path()
+    is_study = (given / "design.json").exists()
+    return below if is_name and not is_study and below.is_dir() else given
+
+
 StudyFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The results folder of a study, such as results/first_study.")
+    Path,
+    typer.Argument(
+        metavar="STUDY",
+        callback=_folder_of,
+        help="A study's results folder, such as results/first_study; or its name or file, for results/NAME.",
+    ),
 ]
 
 
@@ -137,8 +154,10 @@ def describe_data(
     text_column: Annotated[str, typer.Option(help="The column with the texts.")] = "text",
     label_column: Annotated[str, typer.Option(help="The column with the labels.")] = "label",
     group_column: Annotated[str, typer.Option(help="The column of groups to keep in one split, such as a film.")] = "",
+    drop_unlabeled: Annotated[bool, typer.Option("--drop-unlabeled", help="Leave out rows without a label.")] = False,
 ) -> None:
     """Summarise a dataset: class counts, lengths, duplicates, train/test leakage, and rows that cleaning would drop."""
+    from knockout.data.corpus import DataError
     from knockout.data.describe import describe
     from knockout.data.rules import clean
     from knockout.data.sources import absolute_source, load_tables
@@ -151,10 +170,15 @@ def describe_data(
         text_column=text_column,
         label_column=label_column,
         group_column=group_column,
+        drop_unlabeled=drop_unlabeled,
     )
     spec = absolute_source(spec, Path.cwd())
-    tables = load_tables(spec)
-    print_facts(source, describe(tables, clean(tables, spec), spec))
+    try:
+        tables = load_tables(spec)
+        facts = describe(tables, clean(tables, spec), spec)
+    except DataError as error:
+        raise DataError(as_options(str(error))) from error
+    print_facts(source, facts)
 
 
 @app.command()
@@ -525,11 +549,11 @@ def dashboard(
 
     warnings.simplefilter("ignore")  # optuna-dashboard warns about requests of its own pages
     try:
-        from knockout.sweep.dashboard import serving
+        from knockout.sweep.dashboard import NOTE_PAGE, serving
 
         with serving(folder, port=port) as server:
             out.print(
-                f"http://127.0.0.1:{server.server_port}/ shows {escape(str(folder))}; stop it with Ctrl-C",
+                f"http://127.0.0.1:{server.server_port}{NOTE_PAGE} shows {escape(str(folder))}; stop it with Ctrl-C",
                 soft_wrap=True,
             )
             server.serve_forever()

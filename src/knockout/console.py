@@ -1,5 +1,6 @@
 """What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -317,6 +318,12 @@ def print_facts(source: str, facts: "Facts") -> None:
         out.print(f"note: {safe(note)}", soft_wrap=True)
     for reason, count in facts.dropped.items():
         out.print(f"dropped: {count:,} ({safe(reason)})", soft_wrap=True)
+
+
+def as_options(text: str) -> str:
+    """A message with the keys of a study's `[data]` as options of `knockout data`."""
+    named = r"data\.(text_column|label_column|group_column|drop_unlabeled)( = true)?"
+    return re.sub(named, lambda key: "--" + key[1].replace("_", "-"), text)
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -50,6 +50,7 @@ class DataSpec:
     text_column: str = "text"
     label_column: str = "label"
     group_column: str = ""  # texts of one group (such as all reviews of a film) stay in one split
+    drop_unlabeled: bool = False  # leave out rows without a label, and count them; else they are an error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,7 +160,10 @@ def encoding_of(start: bytes) -> str:
 
 def wrong_encoding(encoding: str, place: str) -> TableError:
     """The error of bytes that are no text in the file's encoding."""
-    return TableError(f'no {"UTF-16" if encoding == UTF16 else "UTF-8"} {place}: save it as "CSV UTF-8"')
+    if encoding == UTF16:
+        return TableError(f'no UTF-16 {place}: save it as "CSV UTF-8"')
+    convert = "iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
+    return TableError(f'no UTF-8 {place}: save it as "CSV UTF-8", or convert it ({convert}, if it is Latin-1)')
 
 
 def decode(raw: bytes) -> str:

@@ -195,9 +195,9 @@ def _canonical(node: object) -> str:
     fields = dict(ast.iter_fields(node))
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and _documented(node):
         fields["body"] = node.body[1:]
+    if isinstance(node, ast.Constant):  # whose value may be None
+        return f"Constant({node.value!r})"
     stated = [f"{name}={_canonical(value)}" for name, value in fields.items() if value is not None and value != []]
-    if isinstance(node, ast.Constant):  # None is a value here
-        stated = [repr(node.value)]
     return f"{type(node).__name__}({','.join(stated)})"
 
 

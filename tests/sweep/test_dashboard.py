@@ -24,6 +24,7 @@ from wsgiref.simple_server import WSGIServer
 from wsgiref.util import setup_testing_defaults
 
 import optuna_dashboard
+import pandas as pd
 import pytest
 from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState
@@ -278,6 +279,11 @@ class TestMirror:
             (t.params["variant"], t.params["seed"]): [round(v, 3) for _, v in sorted(t.intermediate_values.items())]
             for t in trials
         }
+        costs = pd.read_csv(root / "costs.csv").set_index(["variant", "seed"])["train_seconds"]
+        for trial in trials:
+            assert trial.duration is not None
+            trained = costs[trial.params["variant"], trial.params["seed"]]
+            assert trained <= trial.duration.total_seconds() <= 1.5 * trained
         assert curves["pool_cls", 0] == [0.617, 0.692, 0.720]
         assert curves["heads_1", 6] == [0.604, 0.671, 0.714]
         assert curves["no_position", 4] == [0.643, 0.699, 0.708]
@@ -441,7 +447,7 @@ class TestSnapshots:
         folder.finish("down", 0, correct=140)
         told = detail(folder.watch())
         assert [named(t, "variant") for t in told["best_trials"]] == ["up"]
-        assert (told["directions"], told["objective_names"]) == (["maximize"], ["validation accuracy"])
+        assert (told["directions"], told["objective_names"]) == (["maximize"], ["validation accuracy (no verdict)"])
 
     @pytest.mark.parametrize(
         ("without", "named"),
@@ -690,6 +696,13 @@ def served(root: Path) -> Iterator[WSGIServer]:
 
 
 class TestTheServer:
+    @pytest.mark.parametrize("path", ["/", "/dashboard", "/dashboard/"])
+    def test_it_opens_on_the_verdicts_and_not_on_a_list_with_buttons_that_are_refused(
+        self, path: str, folder: Folder
+    ) -> None:
+        status, _, headers = get(guarded(folder.watch(), port=80), path)
+        assert (status, headers["Location"]) == (302, "/dashboard/studies/0/note")
+
     def test_it_listens_on_this_machine_only_and_answers_several_at_once(self, folder: Folder) -> None:
         with served(folder.root) as server, ExitStack() as stack:
             assert server.server_address[0] == "127.0.0.1"
@@ -852,9 +865,9 @@ def visit(every_status: Folder, tmp_path: Path) -> Iterator[Visit]:
 @pytest.mark.long
 class TestInABrowser:
     def test_the_list_and_the_history(self, visit: Visit) -> None:
-        assert "0. toy" in visit("/dashboard").parts
+        assert "Verdict\u2002" in visit("/").parts  # it opens on the verdicts
         page = visit("/dashboard/studies/0")
-        assert {"History", "Timeline", "Intermediate values", "validation accuracy"} <= set(page.parts)
+        assert {"History", "Timeline", "Intermediate values", "validation accuracy (no verdict)"} <= set(page.parts)
         assert any(p.startswith("Params = [") and "variant: " in p for p in page.parts)
         assert any("27 planned: 9 finished, 1 diverged, 17 missing" in p for p in page.parts)
 

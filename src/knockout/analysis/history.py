@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from knockout.analysis.results import Results
 from knockout.copies import Kind, copy_with, text_of
-from knockout.design import DataSummary, Setting
+from knockout.design import DataSummary, Setting, Snapshot
 from knockout.ledger import damaged_files
 from knockout.source_changes import SourceChange
 from knockout.strict import got_text
@@ -142,7 +142,7 @@ def provenance_rows(results: Results, *, version: str) -> list[tuple[str, str]]:
     design, data, first, now = results.design, results.design.data, results.design.first, results.design.now
     rows = [
         ("Study", f"{design.study}, sha256 {now.study_sha256}, {_changed(first.study_sha256, now.study_sha256)}"),
-        ("Plan", f"sha256 {now.plan_sha256}, {_changed(first.plan_sha256, now.plan_sha256)}"),
+        ("Plan", f"sha256 {now.plan_sha256}, {_plan_changed(first, now)}"),
         *([("Copies", copies)] if (copies := _copies(results)) else []),
         ("Trainer", f"{design.trainer}, version {design.version}"),
         *_source_rows(results.change),
@@ -189,6 +189,13 @@ def workers(results: Results) -> str:
     if not counts:
         return "an unrecorded number of workers"
     return f"{' or '.join(map(str, counts))} worker{'' if counts == [1] else 's'}"
+
+
+def _plan_changed(first: Snapshot, now: Snapshot) -> str:
+    changed = _changed(first.plan_sha256, now.plan_sha256)
+    if first.plan == now.plan and first.plan_sha256 != now.plan_sha256:
+        return f"of other text than at the first run ({first.plan_sha256}), and with the same value of every key"
+    return changed
 
 
 def _changed(first: str, now: str) -> str:

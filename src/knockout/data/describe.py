@@ -1,6 +1,7 @@
 """A summary of a dataset, for the choice of `max_length`, tokens and splits. Nothing is printed here.
 
-Counts of empty rows, duplicates, contradicting labels and leakage are of the rows before cleaning. Class shares and
+Counts of empty rows, duplicates, contradicting labels and leakage are of the rows before cleaning; texts that become
+the same tokens are one text. Class shares and
 lengths are of the cleaned splits, on which a study would train and test.
 """
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from knockout.data import vocabulary
 from knockout.data.batches import training_batches
 from knockout.data.corpus import SPLITS, Corpus, Tables
-from knockout.data.rules import Row, read_rows
+from knockout.data.rules import Row, read_rows, twins_of
 from knockout.job import DataSpec
 
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -65,7 +66,8 @@ class Facts:
 
     given: Mapping[str, GivenFacts]
     leaks: Mapping[tuple[str, str], int]
-    """(split, later split) -> rows of the later one whose text occurs in the first, before cleaning."""
+    """(split, later split) -> rows of the later one whose text, as the model sees it, occurs in the first, before
+    cleaning."""
     splits: Mapping[str, SplitFacts]
     dropped: Mapping[str, int]
     notes: Sequence[str]
@@ -82,6 +84,8 @@ def describe(tables: Tables, corpus: Corpus, spec: DataSpec) -> Facts:
     """Summarise a corpus and the rows that it was cleaned from."""
     _, given = read_rows(tables, spec)
     rows = {split: given[split].rows for split in ("unsplit", *SPLITS) if split in given}
+    twin = twins_of(given, spec)
+    rows = {split: [(twin.get(text, text), label) for text, label in of_split] for split, of_split in rows.items()}
     tokenizer = vocabulary.learn(
         corpus.splits["train"].text,
         tokens=spec.tokens,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from knockout import tabular
 from knockout.data import limits
 from knockout.data.corpus import DataError
+from knockout.job import DataSpec
 from knockout.tabular import CsvForm, release_memory
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     OpenTable = Callable[[list[str], str], "datasets.DatasetDict"]
     """Paths, and the folder of a cache -> their rows, as the split "rows"."""
 
-FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,13 +155,28 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [""])[0][:200]
 
 
-def lacks(where: str, column: str, have: Sequence[str]) -> DataError:
-    """A column is not there: what is, and where to say so."""
-    listed = ", ".join(map(repr, have[:20])) + (f" and {len(have) - 20} more" if len(have) > 20 else "")
-    return DataError(
-        f"{where} has no column {column!r}; it has {listed}. Name the right one as data.text_column, "
-        "data.label_column or data.group_column"
-    )
+def need(where: str, columns: Sequence[str], have: Sequence[str]) -> None:
+    """Raise `MissingColumns` where some of the columns are not among those that are there."""
+    missing = [name for name in columns if name not in have]
+    if missing:
+        raise MissingColumns(where, missing, have)
+
+
+class MissingColumns(DataError):
+    """Columns are not there: all of them, what there is, and, once the spec is known, where to say so."""
+
+    def __init__(self, where: str, missing: Sequence[str], have: Sequence[str], keys: Sequence[str] = ()) -> None:
+        self.where, self.missing, self.have = where, missing, have
+        listed = ", ".join(map(repr, have[:20])) + (f" and {len(have) - 20} more" if len(have) > 20 else "")
+        names = " and no column ".join(map(repr, missing))
+        way_on = f". Name the right one{'s' * (len(keys) > 1)} as {' and '.join(keys)}" if keys else ""
+        super().__init__(f"{where} has no column {names}; it has {listed}{way_on}")
+
+    def asked_by(self, spec: DataSpec) -> "MissingColumns":
+        """The same, with the keys of the study file that name these columns."""
+        named = {f"data.{key}": getattr(spec, key) for key in ("text_column", "label_column", "group_column")}
+        keys = [key for key, column in named.items() if column in self.missing]
+        return MissingColumns(self.where, self.missing, self.have, keys)
 
 
 # --- Parquet ------------------------------------------------------------------------------------------------------
@@ -196,9 +212,7 @@ def _measure_one(file: Path, columns: Sequence[str]) -> tuple[tabular.ParquetSiz
     import pyarrow.parquet as pq
 
     schema = pq.read_schema(file)
-    for name in columns:
-        if name not in schema.names:
-            raise lacks(str(file), name, schema.names)
+    need(str(file), columns, schema.names)
     kinds = ", ".join(f"{name} {_kind(schema.field(name).type)}" for name in columns)
     return tabular.measure_parquet(file, columns, limits.TEXTS), _class_names(schema, columns), kinds
 
@@ -256,9 +270,8 @@ def _csv_header(files: Sequence[Path], columns: Sequence[str], form: CsvForm) ->
         headers.append([str(c) for c in header.columns])
         if headers[-1] != headers[0]:
             raise DataError(f"{file}: its columns are {headers[-1]}, those of {files[0].name} {headers[0]}")
+        need(str(file), columns, headers[-1])
         for name in columns:
-            if name not in headers[-1]:
-                raise lacks(str(file), name, headers[-1])
             if f"{name}.1" in headers[-1]:  # as pandas renames the second
                 raise DataError(f"{file}: two columns are called {name!r}")
     return headers[0]
@@ -332,9 +345,7 @@ def _read_json(files: Sequence[Path], columns: Sequence[str]) -> Rows:
     limits.check_rows(str(files[-1]), len(read[columns[0]]))
     if not read[columns[0]]:
         raise DataError(f"{', '.join(map(str, files))}: not read as json (it holds no record)")
-    for name in columns:
-        if name not in seen:
-            raise lacks(", ".join(f.name for f in files), name, sorted(seen))
+    need(", ".join(f.name for f in files), columns, sorted(seen))
     return Rows(columns=read)
 
 

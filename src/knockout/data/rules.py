@@ -7,7 +7,8 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from knockout.data.corpus import SPLITS, Corpus, DataError, Tables, Texts
 from knockout.job import DataSpec
 
 MAX_EMPTY_SHARE = 0.01
+SCARCE_SHARE = 0.01
+"""A class with a smaller share of the rows is named; with more than 25 classes, below a quarter of an equal share."""
+
 VALIDATION_SHARE = 0.1
 BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
@@ -24,10 +28,11 @@ Row = tuple[str, int]  # a normalised text, and the index of its class
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """The rows of one split, texts normalised, before anything is dropped."""
+    """The rows of one split, texts normalised, before anything is dropped but rows without a label."""
 
     rows: list[Row]
     groups: list[str]  # of each row; empty without a group column
+    unlabeled: int = 0  # rows without a label, left out
 
 
 def normalise(text: str) -> str:
@@ -39,14 +44,16 @@ def normalise(text: str) -> str:
 def clean(tables: Tables, spec: DataSpec) -> Corpus:
     """Clean the rows and make the splits that are missing.
 
-    A given test split keeps every row. Elsewhere empty texts, repeats, and texts with contradicting labels are dropped;
-    training rows that occur in validation or test are dropped, and validation rows that occur in test.
+    A given test split keeps every row that has a label. Elsewhere empty texts, repeats, and texts with contradicting
+    labels are dropped; training rows that occur in validation or test are dropped, and validation rows that occur in
+    test. Texts that become the same tokens are one text here ("Good film" and "good film", under `word`).
     """
     classes, given = read_rows(tables, spec)
     notes = list(tables.notes)
     dropped: dict[str, int] = {}
     rows_of: dict[str, list[Row]] = {}
     for split, rows in given.items():
+        _count(dropped, f"without a label in {split}", rows.unlabeled)
         empty = sum(not text for text, _ in rows.rows)
         if empty > MAX_EMPTY_SHARE * len(rows.rows):
             raise DataError(
@@ -58,7 +65,8 @@ def clean(tables: Tables, spec: DataSpec) -> Corpus:
             notes.append(f"{empty} empty texts of the given test split are kept as one unknown token each")
         elif empty:
             dropped[f"empty in {split}"] = empty
-    splits = _split(rows_of, _groups_of_texts(given), spec, notes, dropped)
+    twin = twins_of(given, spec)
+    splits = _split(rows_of, twin, _groups_of_texts(given, twin), spec, notes, dropped)
     notes += _groups_shared(given, spec)
     for split in SPLITS:
         present = {label for _, label in splits[split]}
@@ -70,6 +78,7 @@ def clean(tables: Tables, spec: DataSpec) -> Corpus:
     missing = set(range(len(classes))) - {label for _, label in splits["train"]}
     if missing:
         notes.append(f"classes that training never shows: {_where_shown(missing, classes, splits)}")
+    notes += _scarce(classes, splits)
     return Corpus(
         classes=classes,
         splits={s: Texts(text=[t for t, _ in splits[s]], label=[y for _, y in splits[s]]) for s in SPLITS},
@@ -79,21 +88,22 @@ def clean(tables: Tables, spec: DataSpec) -> Corpus:
 
 
 def read_rows(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[str, Given]]:
-    """The classes, and the rows of each split: texts normalised, labels as indices, nothing dropped.
+    """The classes, and the rows of each split: texts normalised, labels as indices.
 
-    Raises `DataError` for a row without a label or group, and for labels or texts that are none.
+    Nothing is dropped, but rows without a label where the spec says so. Raises `DataError` for rows without a label or
+    group, and for labels or texts that are none.
     """
     classes, index = _classes(tables, spec)
+    without = {
+        split: [i for i, y in enumerate(labels, start=1) if _normal(y) not in index]
+        for split, (_, labels) in tables.rows.items()
+    }
+    if any(without.values()) and not spec.drop_unlabeled:
+        raise DataError(_unlabeled(tables, without, spec))
     given = {}
     for split, (texts, labels) in tables.rows.items():
         rows = []
         for number, (text, label) in enumerate(zip(texts, labels, strict=True), start=1):
-            key = _stripped(label)
-            if key is None or key == "" or key not in index:
-                raise DataError(
-                    f"{spec.source}: {split} has a row without a label (column {spec.label_column!r}): row {number} "
-                    f"has {label!r}"
-                )
             if text is not None and not isinstance(text, str):
                 raise DataError(f"{spec.source}: {_holds(spec.text_column, text)}, not text (row {number} of {split})")
             try:
@@ -103,41 +113,59 @@ def read_rows(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[str, Give
                     f"{spec.source}: the text of row {number} of {split} holds half a character (a lone surrogate)"
                 ) from None
             limits.check_length(f"{spec.source}: row {number} of {split}", len(text or ""))
-            rows.append((normalise(text or ""), index[key]))
-        given[split] = Given(rows=rows, groups=_groups(tables, split, spec))
+            key = _normal(label)
+            if key in index:
+                rows.append((normalise(text or ""), index[key]))
+        left_out = frozenset(without[split])
+        given[split] = Given(rows=rows, groups=_groups(tables, split, spec, left_out), unlabeled=len(left_out))
     return classes, given
+
+
+def twins_of(given: Mapping[str, Given], spec: DataSpec) -> dict[str, str]:
+    """Text -> the text that stands for it, of texts that the model cannot tell apart (`vocabulary.twins`)."""
+    from knockout.data.vocabulary import twins
+
+    return twins((text for rows in given.values() for text, _ in rows.rows), spec.tokens)
 
 
 def _split(
     given: Mapping[str, list[Row]],
+    twin: Mapping[str, str],
     group_of: Mapping[str, str],
     spec: DataSpec,
     notes: list[str],
     dropped: dict[str, int],
 ) -> dict[str, list[Row]]:
+
+    def unit(row: Row) -> float:
+        text = twin.get(row[0], row[0])
+        return _unit(group_of.get(text, text))
+
     if "unsplit" in given:
-        rows = _without_repeats(given["unsplit"], "the data", dropped)
+        rows = _without_repeats(given["unsplit"], twin, "the data", dropped)
         first, second = spec.split[0], spec.split[0] + spec.split[1]
         splits: dict[str, list[Row]] = {split: [] for split in SPLITS}
         for row in rows:
-            u = _unit(group_of.get(row[0], row[0]))
+            u = unit(row)
             splits["train" if u < first else "validation" if u < second else "test"].append(row)
         if group_of:
-            notes.append(f"all splits are cut by a hash of column {spec.group_column!r}: {_sizes(splits, group_of)}")
+            notes.append(
+                f"all splits are cut by a hash of column {spec.group_column!r}: {_sizes(splits, twin, group_of)}"
+            )
         return splits
     test = given["test"]
-    train = _without_repeats(given["train"], "train", dropped)
+    train = _without_repeats(given["train"], twin, "train", dropped)
     if "validation" in given:
-        validation = _without_repeats(given["validation"], "validation", dropped)
+        validation = _without_repeats(given["validation"], twin, "validation", dropped)
     else:
-        validation = [row for row in train if _unit(group_of.get(row[0], row[0])) < VALIDATION_SHARE]
-        train = [row for row in train if _unit(group_of.get(row[0], row[0])) >= VALIDATION_SHARE]
-    seen = {text for text, _ in test}
-    kept = [row for row in validation if row[0] not in seen]
+        validation = [row for row in train if unit(row) < VALIDATION_SHARE]
+        train = [row for row in train if unit(row) >= VALIDATION_SHARE]
+    seen = {twin.get(text, text) for text, _ in test}
+    kept = [row for row in validation if twin.get(row[0], row[0]) not in seen]
     _count(dropped, "in validation and in test", len(validation) - len(kept))
     validation = kept
-    seen |= {text for text, _ in validation}
-    kept = [row for row in train if row[0] not in seen]
+    seen |= {twin.get(text, text) for text, _ in validation}
+    kept = [row for row in train if twin.get(row[0], row[0]) not in seen]
     _count(dropped, "in train and in validation or test", len(train) - len(kept))
     if "validation" not in given:
         by = (
@@ -145,17 +173,21 @@ def _split(
             "is optimistic"
         )
         if group_of:
-            sizes = _sizes({"train": kept, "validation": validation}, group_of)
+            sizes = _sizes({"train": kept, "validation": validation}, twin, group_of)
             by = f"by a hash of column {spec.group_column!r} serve as one, and no group is in both: {sizes}"
         notes.append(f"no validation split was given: {VALIDATION_SHARE:.0%} of training {by}")
     return {"train": kept, "validation": validation, "test": test}
 
 
-def _without_repeats(rows: list[Row], where: str, dropped: dict[str, int]) -> list[Row]:
-    first: dict[str, int] = {}
-    contradictory = {text for text, label in rows if first.setdefault(text, label) != label}
-    contradicting = sum(text in contradictory for text, _ in rows)
-    kept = [row for row in first.items() if row[0] not in contradictory]
+def _without_repeats(rows: list[Row], twin: Mapping[str, str], where: str, dropped: dict[str, int]) -> list[Row]:
+    first: dict[str, Row] = {}
+    contradictory: set[str] = set()
+    for row in rows:
+        key = twin.get(row[0], row[0])
+        if first.setdefault(key, row)[1] != row[1]:
+            contradictory.add(key)
+    contradicting = sum(twin.get(text, text) in contradictory for text, _ in rows)
+    kept = [row for key, row in first.items() if key not in contradictory]
     _count(dropped, f"contradicting labels in {where}", contradicting)
     _count(dropped, f"repeats in {where}", len(rows) - contradicting - len(kept))
     return kept
@@ -174,10 +206,12 @@ def _unit(key: str) -> float:
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-def _groups(tables: Tables, split: str, spec: DataSpec) -> list[str]:
-    """The group of each row, as text: 7 and "7" are one group."""
+def _groups(tables: Tables, split: str, spec: DataSpec, left_out: frozenset[int]) -> list[str]:
+    """The group of each row that is kept, as text: 7 and "7" are one group."""
     groups = []
     for number, value in enumerate(tables.groups.get(split, []), start=1):
+        if number in left_out:
+            continue
         group = str(value).strip()
         nothing = value is None or group == "" or (isinstance(value, float) and not math.isfinite(value))
         if nothing or not isinstance(value, (str, int, float)):
@@ -189,19 +223,20 @@ def _groups(tables: Tables, split: str, spec: DataSpec) -> list[str]:
     return groups
 
 
-def _groups_of_texts(given: Mapping[str, Given]) -> dict[str, str]:
+def _groups_of_texts(given: Mapping[str, Given], twin: Mapping[str, str]) -> dict[str, str]:
     """The group of each text of the split that is cut; of a text that occurs in several, the first in the alphabet."""
     cut = given.get("unsplit") or (given["train"] if "validation" not in given else None)
     group_of: dict[str, str] = {}
     if cut is not None and cut.groups:
         for (text, _), group in zip(cut.rows, cut.groups, strict=True):
-            group_of[text] = min(group, group_of.get(text, group))
+            key = twin.get(text, text)
+            group_of[key] = min(group, group_of.get(key, group))
     return group_of
 
 
-def _sizes(splits: Mapping[str, list[Row]], group_of: Mapping[str, str]) -> str:
+def _sizes(splits: Mapping[str, list[Row]], twin: Mapping[str, str], group_of: Mapping[str, str]) -> str:
     return ", ".join(
-        f"{split} {len(rows):,} texts of {len({group_of[text] for text, _ in rows}):,} groups"
+        f"{split} {len(rows):,} texts of {len({group_of[twin.get(text, text)] for text, _ in rows}):,} groups"
         for split, rows in splits.items()
     )
 
@@ -229,7 +264,7 @@ def _groups_shared(given: Mapping[str, Given], spec: DataSpec) -> list[str]:
 
 def _classes(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[Any, int]]:
     """The names of the classes in a fixed order, and the index of every label."""
-    labels = {split: {_stripped(y) for y in values} for split, (_, values) in _hashable(tables, spec).items()}
+    labels = {split: {_normal(y) for y in values} for split, (_, values) in _hashable(tables, spec).items()}
     labels = {split: values - {None, ""} for split, values in labels.items()}
     all_labels = set().union(*labels.values())
     if any(isinstance(label, float) and not math.isfinite(label) for label in all_labels):
@@ -267,14 +302,55 @@ def _hashable(tables: Tables, spec: DataSpec) -> Mapping[str, tuple[list[Any], l
     return tables.rows
 
 
-def _stripped(label: Any) -> Any:
-    return label.strip() if isinstance(label, str) else label
+def _normal(label: Any) -> Any:
+    """A label as it is compared: a name normalised as texts are; `None` for one that is empty or not a number."""
+    if isinstance(label, str):
+        return normalise(label) or None
+    return None if isinstance(label, float) and math.isnan(label) else label
+
+
+def _unlabeled(tables: Tables, without: Mapping[str, Sequence[int]], spec: DataSpec) -> str:
+    """How many rows have no label, which come first, and the way on."""
+    parts = []
+    for split, numbers in without.items():
+        if numbers:
+            count = len(tables.rows[split][1])
+            shown = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
+            values = sorted({repr(tables.rows[split][1][i - 1]) for i in numbers})
+            parts.append(
+                f"{len(numbers):,} of {count:,} rows of {split} are without a label (row{'s' * (len(numbers) > 1)}"
+                f" {shown}; column {spec.label_column!r} has {' or '.join(values[:3])})"
+            )
+            if len(numbers) == count:
+                parts[-1] += f", which is all of {split}: it cannot be scored"
+    return f"{spec.source}: {'; '.join(parts)}. Give them labels, or leave them out with data.drop_unlabeled = true"
+
+
+def _scarce(classes: Sequence[str], splits: Mapping[str, list[Row]]) -> list[str]:
+    """Notes on classes that a split lacks, or that few rows have."""
+    counts = {split: Counter(label for _, label in rows) for split, rows in splits.items()}
+    notes = []
+    for split in ("validation", "test"):
+        lacking = [name for i, name in enumerate(classes) if not counts[split][i] and counts["train"][i]]
+        if lacking:
+            notes.append(f"{split} has no text of {_listed(lacking)}")
+    total = sum(map(len, splits.values()))
+    least = min(SCARCE_SHARE, 0.25 / len(classes)) * total
+    of_all = {name: sum(of[i] for of in counts.values()) for i, name in enumerate(classes)}
+    scarce = [f"{name} ({n:,} of {total:,} rows)" for name, n in of_all.items() if 0 < n < least]
+    if scarce:
+        notes.append(f"classes with very few rows (is a label spelt in two ways?): {_listed(scarce)}")
+    return notes
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _kind(label: Any) -> str:
     if isinstance(label, str):
-        return "text" if label.strip() else ""
-    return "" if label is None else "true or false" if isinstance(label, bool) else "numbers"
+        return "text" if _normal(label) else ""
+    return "" if _normal(label) is None else "true or false" if isinstance(label, bool) else "numbers"
 
 
 def _some(labels: Iterable[Any]) -> str:

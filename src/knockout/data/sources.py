@@ -14,7 +14,17 @@ from typing import Any
 
 from knockout.data import limits
 from knockout.data.corpus import Corpus, DataError, Tables
-from knockout.data.files import FORMATS, Rows, columns_of, first_line, format_of, has_column, lacks, read_files
+from knockout.data.files import (
+    FORMATS,
+    MissingColumns,
+    Rows,
+    columns_of,
+    first_line,
+    format_of,
+    has_column,
+    need,
+    read_files,
+)
 from knockout.data.rules import clean
 from knockout.job import DataSpec
 
@@ -48,6 +58,8 @@ def source_files(spec: DataSpec) -> list[Path]:
     path = Path(spec.source).expanduser()
     if path.is_file():
         return [path]
+    if is_saved(path):
+        return sorted(p for p in path.rglob("*") if p.suffix in (".arrow", ".json") and p.is_file())
     if path.is_dir():
         own_files = _data_files(path) + _data_files(path / "data")
         if own_files:
@@ -61,6 +73,11 @@ def source_files(spec: DataSpec) -> list[Path]:
             f"{spec.source}: the folder holds several with data ({', '.join(p.name for p in below)}); name one of them"
         )
     return []
+
+
+def is_saved(path: Path) -> bool:
+    """Whether a folder is what `save_to_disk` of `datasets` writes: one table, or one for each split."""
+    return (path / "dataset_dict.json").is_file() or (path / "state.json").is_file()
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -77,7 +94,17 @@ def _split_word(name: str) -> str:
 
 
 def load_tables(spec: DataSpec) -> Tables:
-    """Read the columns that the spec names, without cleaning."""
+    """Read the columns that the spec names, without cleaning.
+
+    Raises `DataError` where the source does not exist, is broken, or lacks a column.
+    """
+    try:
+        return _load_tables(spec)
+    except MissingColumns as error:
+        raise error.asked_by(spec) from error.__cause__
+
+
+def _load_tables(spec: DataSpec) -> Tables:
     files = source_files(spec)
     path = Path(spec.source).expanduser()
     if spec.source == EMBEDDED:
@@ -94,6 +121,8 @@ def load_tables(spec: DataSpec) -> Tables:
         return Tables(rows={"unsplit": (kept["text"], labels)}, names=["negative", "positive"], notes=[])
     if path.is_file() and not format_of(path):
         raise DataError(f"{spec.source}: read are {', '.join(FORMATS)}, got {path.suffix or 'no extension'}")
+    if is_saved(path):
+        return _saved_tables(path, files, spec)
     if path.exists():
         return _local_tables(path, files, spec)
     if looks_like_a_path(spec.source):
@@ -197,14 +226,36 @@ def _hub_tables(spec: DataSpec) -> Tables:
     if Path(name).exists():  # `datasets` would read this folder instead of the hub
         raise DataError(f"{spec.source}: {name} is also a folder here; name it as ./{name}, or move it")
     by_split, revision = load_hub(name, configuration, source=spec.source)
+    return _split_tables(by_split, spec, [f"read from the hub: {name}, {revision}"], f"the hub's {name!r}", "the hub")
+
+
+def _saved_tables(path: Path, files: list[Path], spec: DataSpec) -> Tables:
+    """The tables of a folder of `save_to_disk`: Arrow files, in which no code is."""
+    import datasets
+
+    limits.check_files(files)
+    datasets.disable_progress_bars()
+    try:
+        loaded = datasets.load_from_disk(str(path))
+        by_split = dict(loaded) if isinstance(loaded, datasets.DatasetDict) else {"train": loaded}
+    except Exception as error:
+        raise DataError(
+            f"{spec.source}: not read as a folder of save_to_disk ({type(error).__name__}: {first_line(error)}); "
+            "save its splits with to_parquet, as train.parquet and test.parquet"
+        ) from error
+    return _split_tables(by_split, spec, [], "the folder", "the folder")
+
+
+def _split_tables(by_split: Mapping[str, Any], spec: DataSpec, read_from: list[str], whole: str, giver: str) -> Tables:
+    """Tables of `datasets`, one for each split, by our names of splits."""
     ignored = [split for split in by_split if split not in SPLIT_WORDS]
     notes = [f"splits ignored, since their names are none of ours: {', '.join(ignored)}"] if ignored else []
-    notes.append(f"read from the hub: {name}, {revision}")
+    notes += read_from
     tables = {SPLIT_WORDS[split]: by_split[split] for split in by_split if split in SPLIT_WORDS}
     if "train" not in tables:
-        raise DataError(f"{spec.source}: the hub's {name!r} has no training split, only {', '.join(by_split)}")
+        raise DataError(f"{spec.source}: {whole} has no training split, only {', '.join(by_split)}")
     if "test" not in tables:
-        notes.append("the hub gives no test split: its training rows are split by a hash of the text")
+        notes.append(f"{giver} gives no test split: its training rows are split by a hash of the text")
         tables = {"unsplit": tables["train"]}
     read = {}
     for split, table in tables.items():
@@ -212,9 +263,7 @@ def _hub_tables(spec: DataSpec) -> Tables:
         columns = [spec.text_column, spec.label_column]
         if spec.group_column and (split in ("unsplit", "train") or spec.group_column in have):
             columns.append(spec.group_column)
-        for column in columns:
-            if column not in have:
-                raise lacks(f"{spec.source}: {split}", column, have)
+        need(f"{spec.source}: {split}", columns, have)
         names = getattr(table.features[spec.label_column], "names", None)
         values = columns_of(table, list(dict.fromkeys(columns)), f"{spec.source}: {split}")
         read[split] = Rows(columns=values, names=None if names is None else list(names))

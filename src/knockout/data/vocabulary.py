@@ -1,6 +1,6 @@
 """Tokenisation: texts to ids, with a vocabulary learned from the training split only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Literal
 
@@ -64,6 +64,37 @@ def _learn_bpe(texts: Sequence[str], vocabulary_size: int, min_frequency: int) -
     )
     tokenizer.train_from_iterator(texts, trainer, length=len(texts))
     return tokenizer
+
+
+def twins(texts: Iterable[str], tokens: Literal["word", "char", "bpe"]) -> dict[str, str]:
+    """Text -> the first in the alphabet of those that become the same tokens, for texts that have such a twin.
+
+    `word` ignores case and the spaces around other signs, `char` all spaces; of `bpe` every difference is kept.
+    """
+    if tokens == "bpe":
+        return {}
+    lower, pieces = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+
+    def sequence(text: str) -> tuple[str, ...]:
+        return tuple(piece for piece, _ in pieces.pre_tokenize_str(lower.normalize_str(text)))
+
+    # Tokenising every text twice would be slow: only those that are equal without case and spaces are compared.
+    first: dict[int, str] = {}
+    alike: dict[int, set[str]] = {}
+    for text in texts:
+        squeezed = "".join(text.split())
+        key = hash(squeezed.casefold() if tokens == "word" else squeezed)
+        other = first.setdefault(key, text)
+        if other != text:
+            alike.setdefault(key, {other}).add(text)
+    found: dict[str, str] = {}
+    for group in alike.values():
+        same: dict[object, str] = {}
+        for text in sorted(group):
+            kept = same.setdefault(sequence(text) if tokens == "word" else "".join(text.split()), text)
+            if kept != text:
+                found[text] = kept
+    return found
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int | None) -> list[list[int]]:

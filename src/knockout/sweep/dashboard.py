@@ -42,6 +42,8 @@ ADDRESS = "127.0.0.1"
 REBUILD_SECONDS = 10.0
 NOTE_SHARE = 0.1
 """The verdicts are computed anew at most this share of the time, on one core: the runs need the machine."""
+NOTE_PAGE = "/dashboard/studies/0/note"
+"""Where the verdicts are: the only study has the number 0."""
 
 
 def build_app(
@@ -68,7 +70,7 @@ def build_app(
     )
     # `set_metric_names` does the same, and warns that it is experimental.
     study_id = storage.get_study_id_from_name(name)
-    storage.set_study_system_attr(study_id, "study:metric_names", [objective])
+    storage.set_study_system_attr(study_id, "study:metric_names", [f"{objective} (no verdict)"])
     for key, value in attributes.items():
         study.set_user_attr(key, value)
     study.add_trials(trials)
@@ -231,6 +233,9 @@ def guarded(app: "WSGIApplication", *, port: int) -> "WSGIApplication":
             return _refuse(start_response, "this dashboard is to look at only: GET and HEAD")
         if environ.get("HTTP_HOST", "").lower() not in allowed:
             return _refuse(start_response, f"this dashboard is at http://{ADDRESS}:{port}/ only")
+        if environ["PATH_INFO"].rstrip("/") in ("", "/dashboard"):  # the list of studies: one, which has verdicts
+            start_response("302 Found", [("Location", NOTE_PAGE), ("Content-Length", "0")])
+            return []
         environ.setdefault("HTTP_ACCEPT_ENCODING", "")  # optuna-dashboard takes it for granted
         return app(environ, start_response)
 

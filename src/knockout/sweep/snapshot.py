@@ -8,7 +8,7 @@ trial that has failed or finished keeps its number and what it says; a run that 
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,7 @@ def _trial(
     record = attempts[n] if n < len(attempts) else state.ledger.records.get(run.id) if is_last else None
     ended = None if record is None else _local(str(record.outcome["ended"]))
     before = [start for start in state.starts.get(run.id, ()) if start <= (ended or datetime.max)]
-    began = max(before, default=ended or datetime.now())
+    began = max(before, default=_began(record, ended))
     params = {"variant": as_text(run.variant), "seed": run.seed}
     if record is not None:
         answer = answer_of_record(run, record, curve=tuple(epochs(record).items()))
@@ -171,6 +171,14 @@ def _trial(
         system_attrs={},
         intermediate_values={},
     )
+
+
+def _began(record: Record | None, ended: datetime | None) -> datetime:
+    """When a run began whose start is not in the log, such as a packed one: its end without its measured seconds."""
+    if record is None or ended is None:
+        return ended or datetime.now()
+    costs = record.outcome["costs"]
+    return ended - timedelta(seconds=costs.get("train_seconds", 0.0) + costs.get("eval_seconds", 0.0))
 
 
 def _facts(record: Record) -> dict[str, Any]:

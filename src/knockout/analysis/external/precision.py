@@ -5,7 +5,7 @@ A logged .46 comes back as 0.46000000834465027 where it went through a float32. 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -18,7 +18,7 @@ from knockout.analysis.stats.numeric import ROUNDING
 LONGEST = 9
 """Digits that tell every float32 from its neighbours: a number with more was written by a program, from a float64."""
 
-EXACT_DIGITS: Mapping[object, int] = {np.dtype(np.float32): 6, np.dtype(np.float16): 3}
+EXACT_DIGITS = {np.dtype(np.float32): 6, np.dtype(np.float16): 3}
 """Decimals of so many digits come back from the type unchanged (FLT_DIG of C; IEEE 754)."""
 
 STEPS = 4
@@ -29,7 +29,6 @@ CHANCE = 1e-6
 """Values are taken as counts over a common number of examples where they would be so by chance less often than this."""
 
 Float = npt.NDArray[np.float64]
-Narrow = np.dtype[np.float32] | np.dtype[np.float16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,7 @@ class Precise:
     """what was decided; empty where the values stand as they were given"""
 
 
-def precise(given: Sequence[float], name: str, *, kind: Narrow | None = None) -> Precise:
+def precise(given: Sequence[float], name: str, *, kind: np.dtype[np.floating] | None = None) -> Precise:
     """The values of a column as the numbers that they stand for.
 
     Single precision shows in the values themselves: they have more digits than a float32 has, and are one. `kind`: the
@@ -55,7 +54,7 @@ def precise(given: Sequence[float], name: str, *, kind: Narrow | None = None) ->
     """
     values = [float(x) for x in given]
     half = kind == np.dtype(np.float16)
-    narrow: Narrow = np.dtype(np.float16) if half else np.dtype(np.float32)
+    narrow = np.dtype(np.float16) if half else np.dtype(np.float32)
     logged = [math.isfinite(x) and (half or is_single(x)) for x in values]
     if not any(logged) or (not half and not any(_all_bits(x) for x, ok in zip(values, logged, strict=True) if ok)):
         return Precise(values=values, rounding=ROUNDING, note="")
@@ -81,9 +80,9 @@ def precise(given: Sequence[float], name: str, *, kind: Narrow | None = None) ->
     return Precise(values=written, rounding=rounding, note=note)
 
 
-def kind_of(column: "pd.Series[float]") -> Narrow | None:
+def kind_of(column: "pd.Series[float]") -> np.dtype[np.floating] | None:
     """The floating type of a column, or of the numbers in a column of objects; `None` where it is no narrow one."""
-    names: dict[str, Narrow] = {
+    names: dict[str, np.dtype[np.floating]] = {
         "float32": np.dtype(np.float32),
         "float16": np.dtype(np.float16),
         "halffloat": np.dtype(np.float16),
@@ -112,7 +111,7 @@ def _all_bits(value: float) -> bool:
     return numerator.bit_length() > 20
 
 
-def shortest(value: float, kind: Narrow) -> float:
+def shortest(value: float, kind: np.dtype[np.floating]) -> float:
     """The shortest decimal that is `value` in a narrower type."""
     return float(str(kind.type(value)))
 
