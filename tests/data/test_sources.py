@@ -283,6 +283,8 @@ def test_labels_that_differ_in_spaces_or_form_are_one_class() -> None:
     spelt = ["Caf\u00e9 bar", "Cafe\u0301  bar ", "\ufeffCaf\u00e9\u00a0bar", "other"]
     corpus = clean(tables(unsplit=[(f"text {i}", spelt[i % 4]) for i in range(100)]), spec())
     assert corpus.classes == ["Caf\u00e9 bar", "other"]
+    numbered = tables(names=spelt, unsplit=[(f"text {i}", i % 4) for i in range(100)])
+    assert clean(numbered, spec()).classes == corpus.classes
 
 
 def test_scarce_and_lacking_classes_are_named() -> None:

@@ -270,7 +270,9 @@ def _classes(tables: Tables, spec: DataSpec) -> tuple[list[str], dict[Any, int]]
     if any(isinstance(label, float) and not math.isfinite(label) for label in all_labels):
         raise DataError(f"{spec.source}: a label is not a finite number")
     if tables.names is not None:
-        return tables.names, {i: i for i in range(len(tables.names))}
+        names = [normalise(name) for name in tables.names]
+        classes = list(dict.fromkeys(names))  # "Positive" and "Positive " are one
+        return classes, {i: classes.index(name) for i, name in enumerate(names)}
     kinds = sorted({_kind(label) for _, of_split in tables.rows.values() for label in of_split} - {""}, reverse=True)
     if len(kinds) > 1:
         described = "; ".join(f"{split} has {_some(of_split)}" for split, of_split in labels.items())
