@@ -1,5 +1,7 @@
 """The command line as a person meets it: what is printed, what is written, how it ends."""
 
+import dataclasses
+import json
 import re
 import shutil
 import subprocess
@@ -8,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from knockout.variants import VARIANTS
+from knockout.terminal import out
+from knockout.variants import VARIANTS, Factors, Recipe
 from tests.command_line import knockout
 
 REPOSITORY = Path(__file__).parents[1]
@@ -22,6 +25,23 @@ def test_list_names_every_variant_with_what_differs_and_the_paper(tmp_path: Path
     assert "num_heads: 8 -> 16" in told.stdout
     assert "norm: pre -> post" in told.stdout
     assert "Xiong et al. 2020" in told.stdout
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_list_shows_all_choices_bounds_and_defaults_at_any_width(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(out, "width", width)
+    told = knockout("list", cwd=tmp_path).stdout
+    assert max(map(len, told.splitlines())) <= width
+    words = " ".join(told.split())
+    for cls in (Factors, Recipe):
+        for field in dataclasses.fields(cls):
+            assert re.search(rf"^\S*\b{field.name} .* {re.escape(json.dumps(field.default))} *$", told, re.MULTILINE)
+    for part in ('"mean", "max", "cls", "first"', "a number >= 0 and < 1", "an integer >= 1 and <= 10000"):
+        assert part in words
+    for word in ("([CLS]);", "Gurevych", "2019,", "Post-LN"):  # of the papers, nothing is cut off at the right
+        assert word in told.split()
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("list",), ("run", "--help")])

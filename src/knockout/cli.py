@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from knockout.console import (
-    change_text,
     design_notes,
     err,
-    fields_text,
     out,
     print_change,
     print_cost,
@@ -24,8 +21,10 @@ from knockout.console import (
     print_dead,
     print_design,
     print_facts,
+    print_fields,
     print_running,
     print_unpaired,
+    print_variants,
     print_verdicts,
 )
 from knockout.errors import UserError, disk_error_text
@@ -136,21 +135,16 @@ def options(
 
 @app.command("list")
 def list_variants() -> None:
-    """List all registered variants: what each one changes, and the paper."""
-    from knockout.variants import BASELINE, PAPERS, VARIANTS, changes
+    """List all registered variants: what each one changes, and the paper. Then every factor and hyperparameter."""
+    from knockout.variants import PAPERS, VARIANTS, Factors, Recipe
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("variant", "changes", "paper"):
-        table.add_column(column, overflow="fold")
-    for name, factors in VARIANTS.items():
-        differs = changes(factors)
-        text = (
-            ", ".join(change_text(k, *pair) for k, pair in differs.items())
-            if name != BASELINE
-            else fields_text(factors)
-        )
-        table.add_row(name, escape(text), escape("; ".join(PAPERS[k] for k in differs)))
-    out.print(table)
+    print_variants(VARIANTS, PAPERS)
+    out.print()
+    out.print("[bold]Factors[/bold]: what \\[variant.NAME] may change, with the baseline's levels")
+    print_fields("factor", Factors)
+    out.print()
+    out.print("[bold]Recipe[/bold]: \\[model] and \\[train], the same for all variants of a study")
+    print_fields("key", Recipe)
 
 
 @app.command("data")

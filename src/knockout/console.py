@@ -1,8 +1,10 @@
 """What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
-from dataclasses import asdict
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from rich.markup import escape
 
@@ -10,7 +12,7 @@ from knockout.strict import printable
 from knockout.terminal import NAMES, Column, err, fitted, out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from knockout.analysis.inference.comparison import Comparison
     from knockout.analysis.inference.contrasts import Contrast
@@ -225,6 +227,50 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
         changed = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
         rows.append((name, printable(changed if name != BASELINE else fields_text(factors))))
     out.print(fitted((Column(name="variant", folds=True), Column(name="changes", folds=True)), rows, console=out))
+
+
+def print_variants(variants: "Mapping[str, Any]", papers: "Mapping[str, str]") -> None:
+    """Print registered variants (name -> factors): what each one changes, and the papers (factor -> paper)."""
+    from knockout.variants import changes
+
+    columns = (
+        Column(name="variant", folds=True, least=NAMES),
+        Column(name="changes", folds=True),
+        Column(name="paper", folds=True, below=True),
+    )
+    rows = []
+    for name, factors in variants.items():
+        differs = changes(factors)
+        text = ", ".join(change_text(k, *pair) for k, pair in differs.items()) or "nothing: the levels below"
+        rows.append((name, text, "; ".join(papers[k] for k in differs)))
+    out.print(fitted(columns, rows, console=out))
+
+
+def print_fields(title: str, cls: type) -> None:
+    """Print the fields of a trainer's `Factors` or `Recipe`: what each may be, and its default, as in a study file."""
+    hints = get_type_hints(cls)
+    rows = [
+        (
+            f"{f.metadata.get('section', 'train')}.{f.name}" if title == "key" else f.name,
+            _allowed(hints[f.name], f.metadata),
+            json.dumps(f.default),
+        )
+        for f in fields(cls)
+    ]
+    columns = (Column(name=title), Column(name="allowed", folds=True), Column(name="default", right=True))
+    out.print(fitted(columns, rows, console=out))
+
+
+def _allowed(hint: Any, limits: "Mapping[str, Any]") -> str:
+    """The choices of a field, or its type and bounds, in words."""
+    if get_origin(hint) is Literal:
+        return ", ".join(json.dumps(value) for value in get_args(hint))
+    if hint is bool:
+        return "true, false"
+    kinds: Mapping[Any, str] = {int: "an integer", float: "a number", str: "a text"}
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    bounds = [f"{sign} {limits[key]:g}" for key, sign in signs.items() if key in limits]
+    return " ".join([kinds.get(hint, getattr(hint, "__name__", str(hint))), " and ".join(bounds)]).strip()
 
 
 def print_chance(plan: "Plan", test_labels: "Sequence[int]", example: str) -> None:
