@@ -22,14 +22,16 @@ from knockout.console import (
     print_design,
     print_facts,
     print_fields,
+    print_report_path,
     print_running,
     print_unpaired,
     print_variants,
     print_verdicts,
+    print_wanted,
 )
 from knockout.errors import UserError, disk_error_text
 from knockout.screen import stdout
-from knockout.terminal import write_any_text
+from knockout.terminal import hushed, working, write_any_text
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -82,6 +84,8 @@ Overrides = Annotated[
         " folder, unless --results names another.",
     ),
 ]
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and the last line only.")]
 
 
 class Unit(enum.StrEnum):
@@ -265,36 +269,33 @@ def run(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over a folder whose lock another machine left behind.")
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train the missing runs of a study. Stop it at any time; the same command continues."""
     from knockout.ledger import damaged_files
     from knockout.study import read_study
     from knockout.sweep.coordinate import run_study
-    from knockout.sweep.progress import LiveDisplay, PlainDisplay
+    from knockout.sweep.progress import LiveDisplay, PlainDisplay, QuietDisplay
     from knockout.sweep.survey import survey
 
     again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
     again += "".join(f" --set {shlex.quote(given)}" for given in overrides or ())
     read = read_study(study, overrides or ())
-    there = "" if (results / read.name / "design.json").exists() else " (new)"
-    out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
-    for line in read.unused:
-        out.print(f"note: {escape(line)}", soft_wrap=True)
+    root = results / read.name
+    with hushed(quiet):
+        there = "" if (root / "design.json").exists() else " (new)"
+        out.print(f"results: {escape(str(root.resolve()))}{there}", soft_wrap=True)
+        for line in read.unused:
+            out.print(f"note: {escape(line)}", soft_wrap=True)
     if dry_run:
-        for _, damage in damaged_files(results / read.name):
-            out.print(f"damaged: {escape(damage)}", soft_wrap=True)
-        state = survey(read, results / read.name, only=only or (), retry=retry)
-        print_damaged(state.ledger.damaged)
-        for name in read.arms:
-            seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
-            if seeds:
-                out.print(f"{name}: seeds {seeds}")
-        given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
-        if state.stop is not None:
-            out.print(escape(str(state.stop)), soft_wrap=True)
-        print_change(state.change)
+        with hushed(quiet):
+            for _, damage in damaged_files(root):
+                out.print(f"damaged: {escape(damage)}", soft_wrap=True)
+            state = survey(read, root, only=only or (), retry=retry)
+            print_wanted(state)
         train = len(state.wanted)
         most = "at most " if read.anytime and not only and train else ""
+        given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
         out.print(f"{most}{train} of {len(state.chosen)} runs would be trained{given_up}; nothing was written")
         return
     try:
@@ -302,7 +303,7 @@ def run(
             read,
             results=results,
             workers=workers,
-            display=LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
+            display=QuietDisplay(err) if quiet else LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
             take_over=take_over,
             allow_mixed=allow_mixed,
             retry=retry,
@@ -317,10 +318,11 @@ def run(
     if stdout.lost is not None:
         err.print(f"trained without a screen: {ended.root}: {ended.totals}", soft_wrap=True)
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
-    print_dead(ended.root, ended.totals.finished)
-    print_change(ended.change)
-    if ended.stop is not None:
-        out.print(escape(str(ended.stop)), soft_wrap=True)
+    with hushed(quiet):
+        print_dead(ended.root, ended.totals.finished)
+        print_change(ended.change)
+        if ended.stop is not None:
+            out.print(escape(str(ended.stop)), soft_wrap=True)
     if ended.signal:
         out.print(f"stopped; continue with: {again}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED + ended.signal)
@@ -346,20 +348,24 @@ def run(
 
 
 @app.command()
-def report(folder: StudyFolder) -> None:
+def report(folder: StudyFolder, quiet: Quiet = False) -> None:
     """Judge what a study has so far: verdicts, report.html, report.md, figures and tables."""
     from knockout.analysis import history
     from knockout.analysis.report.write import write_report
 
-    written = write_report(folder)
-    late = history.exploratory(written.results)
-    print_verdicts(written.comparison, written.results.design.described, late)
-    for line in written.answer:
-        out.print(escape(line))
-    print_change(written.results.change)
-    out.print()
+    with working(f"judging {folder} and drawing its figures", quiet=quiet):
+        written = write_report(folder)
+    with hushed(quiet):
+        late = history.exploratory(written.results)
+        print_verdicts(written.comparison, written.results.design.described, late)
+        for line in written.answer:
+            out.print(escape(line))
+    with hushed(quiet and not written.results.change.undeclared):
+        print_change(written.results.change)
+    with hushed(quiet):
+        out.print()
     print_damaged(written.results.damaged)
-    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
+    print_report_path(written.comparison, written.paths["report.html"], quiet=quiet)
 
 
 @app.command()
@@ -403,6 +409,7 @@ def compare(
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan, instead of the packaged one.")] = None,
     to: Annotated[Path | None, typer.Option(help="The report's folder, instead of FILE_report.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Judge runs that Knockout did not train: the same verdicts and the same report as for a study."""
     from knockout.analysis.external.asked import Asked
@@ -440,18 +447,21 @@ def compare(
         plan=plan,
         target=to,
     )
-    written = report_or_suggest(asked)
-    if isinstance(written.comparison, UnpairedComparison):
-        print_unpaired(written.comparison)
+    with working(f"judging {file} and drawing its figures", quiet=quiet):
+        written = report_or_suggest(asked)
+    with hushed(quiet):
+        if isinstance(written.comparison, UnpairedComparison):
+            print_unpaired(written.comparison)
+            out.print()
+        else:
+            print_verdicts(written.comparison, {}, {})
+        judged = written.comparison.metric
+        size = judged.size(written.comparison.plan.margin)
+        out.print(f"{escape(judged.name)}: {judged.better} is better; margin {size}")
+        for note in written.comparison.notes:
+            out.print(escape(note), soft_wrap=True)
         out.print()
-    else:
-        print_verdicts(written.comparison, {}, {})
-    judged = written.comparison.metric
-    out.print(f"{escape(judged.name)}: {judged.better} is better; margin {judged.size(written.comparison.plan.margin)}")
-    for note in written.comparison.notes:
-        out.print(escape(note), soft_wrap=True)
-    out.print()
-    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
+    print_report_path(written.comparison, written.paths["report.html"], quiet=quiet)
 
 
 @app.command()
@@ -485,7 +495,8 @@ def publish(
     """Write the report of a complete study and copy it, with the packed records, to the published reports."""
     from knockout.analysis.publish import publish as publish_study
 
-    publish_study(folder, target=to / folder.resolve().name)
+    with working(f"judging {folder} and drawing its figures", quiet=False):
+        publish_study(folder, target=to / folder.resolve().name)
     out.print(f"published: {to / folder.resolve().name}", soft_wrap=True)
 
 

@@ -1,6 +1,7 @@
 """What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from knockout.source_changes import SourceChange
     from knockout.study import Run, Study
     from knockout.sweep.owner import Progress
+    from knockout.sweep.survey import Survey
 
 __all__ = ["err", "out"]
 
@@ -90,6 +92,32 @@ def print_unpaired(comparison: "UnpairedComparison") -> None:
     out.print(fitted(columns, rows, console=out))
     out.print()
     out.print(f"[bold]{escape(WEAKER)}[/bold]", soft_wrap=True)
+
+
+def verdict_counts(comparison: "Comparison | UnpairedComparison") -> str:
+    """How many variants have each verdict, such as "2 worse, 1 inconclusive"."""
+    from knockout.analysis.report import sentences
+
+    counts = Counter(sentences.shown(c.verdict) for c in comparison.contrasts)
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+
+
+def print_report_path(comparison: "Comparison | UnpairedComparison", path: Path, *, quiet: bool) -> None:
+    """Print where the report lies; where nothing else is printed, after how many variants have each verdict."""
+    counts = f"{verdict_counts(comparison)}; " if quiet else ""
+    out.print(f"{counts}report: {escape(str(path))}", soft_wrap=True)
+
+
+def print_wanted(state: "Survey") -> None:
+    """Print what `run` would train, and what stands in its way."""
+    print_damaged(state.ledger.damaged)
+    for name in state.study.arms:
+        seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
+        if seeds:
+            out.print(f"{name}: seeds {seeds}")
+    if state.stop is not None:
+        out.print(escape(str(state.stop)), soft_wrap=True)
+    print_change(state.change)
 
 
 def _effect(contrast: "Contrast", sign: int) -> tuple[bool, float]:

@@ -1,10 +1,11 @@
 """The terminal: its width, its colours, its encoding, and tables that fit it from 60 columns on."""
 
 import codecs
+import contextlib
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO, cast
 
@@ -43,6 +44,27 @@ def _width() -> int | None:
 
 out = Console(file=cast("TextIO", stdout), highlight=False, emoji=False, width=_width())
 err = Console(file=cast("TextIO", stderr), highlight=False, emoji=False)
+
+
+@contextlib.contextmanager
+def hushed(quiet: bool) -> Iterator[None]:
+    """Where `quiet`, print nothing on standard output meanwhile. Errors go elsewhere."""
+    before, out.quiet = out.quiet, quiet or out.quiet
+    try:
+        yield
+    finally:
+        out.quiet = before
+
+
+@contextlib.contextmanager
+def working(what: str, *, quiet: bool) -> Iterator[None]:
+    """Say on standard error what takes its seconds: a spinner on a terminal, a line elsewhere, nothing if `quiet`."""
+    with contextlib.ExitStack() as stack:
+        if not quiet and err.is_terminal:
+            stack.enter_context(err.status(Text(f"{what} ...")))
+        elif not quiet:
+            err.print(Text(f"{what} ..."), soft_wrap=True)
+        yield
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:
