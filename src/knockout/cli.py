@@ -1,6 +1,5 @@
 """The command line. Each command imports what it needs when it is called: `--help` and `list` do not load torch."""
 
-import enum
 import importlib.metadata
 import shlex
 import sys
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from knockout.cli_compare import compare
 from knockout.console import (
     design_notes,
     err,
@@ -24,12 +24,24 @@ from knockout.console import (
     print_fields,
     print_report_path,
     print_running,
-    print_unpaired,
     print_variants,
     print_verdicts,
     print_wanted,
 )
 from knockout.errors import UserError, disk_error_text
+from knockout.parameters import (
+    BUDGET_SPENT,
+    FINISHED,
+    INTERRUPTED,
+    MISSING,
+    OUTPUT_LOST,
+    USER_FAULT,
+    Overrides,
+    Quiet,
+    StudyFile,
+    StudyFolder,
+    Tokens,
+)
 from knockout.screen import stdout
 from knockout.terminal import hushed, working, write_any_text
 
@@ -52,56 +64,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, OUTPUT_LOST, INTERRUPTED = 0, 1, 2, 3, 4, 128
-
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file. `knockout init` writes an example.")]
-
-
-def _folder_of(given: Path) -> Path:
-    """The results folder that a study's folder, file or name stands for."""
-    below = Path("results") / (given.stem if given.suffix == ".toml" else given)
-    is_name = given.suffix == ".toml" or given.parent == Path()
-    is_study = (given / "design.json").exists()
-    return below if is_name and not is_study and below.is_dir() else given
-
-
-StudyFolder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="STUDY",
-        callback=_folder_of,
-        help="A study's results folder, such as results/first_study; or its name or file, for results/NAME.",
-    ),
-]
-
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Replace a value of the study file, such as train.epochs=1. Can be repeated. The results go to the same"
-        " folder, unless --results names another.",
-    ),
-]
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and the last line only.")]
-
-
-class Unit(enum.StrEnum):
-    """The choices of `compare`'s unit, as typer wants them."""
-
-    share = "share"
-    percent = "percent"
-    raw = "raw"
-
-
-class Tokens(enum.StrEnum):
-    """The values of `DataSpec.tokens`, as an enum for typer."""
-
-    word = "word"
-    char = "char"
-    bpe = "bpe"
 
 
 def main() -> None:
@@ -368,100 +330,7 @@ def report(folder: StudyFolder, quiet: Quiet = False) -> None:
     print_report_path(written.comparison, written.paths["report.html"], quiet=quiet)
 
 
-@app.command()
-def compare(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV, TSV or Parquet file, one row per run.")],
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="The variant that all others are compared with, or its COLUMN=VALUE pairs."),
-    ] = None,
-    metric: Annotated[str, typer.Option(help="The column of the metric.")] = "accuracy",
-    margin: Annotated[float | None, typer.Option(help="The largest difference that does not matter.")] = None,
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(help="The column of the variants' names. Several columns: their combination is the variant."),
-    ] = None,
-    seed: Annotated[
-        list[str] | None,
-        typer.Option(help="The column of seeds. Several columns form a block, such as seed and data set."),
-    ] = None,
-    seed_pattern: Annotated[
-        str, typer.Option(help=r"A regular expression for seeds in the variants' names, such as '_seed(\d+)$'.")
-    ] = "",
-    unpaired: Annotated[
-        bool, typer.Option("--unpaired", help="Runs without seeds: Welch's t test, the weaker comparison.")
-    ] = False,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="The file has a column for each variant, or for each seed.")
-    ] = False,
-    status: Annotated[
-        list[str] | None,
-        typer.Option(help="The column of statuses. WORD=STATUS maps a word that Knockout does not know."),
-    ] = None,
-    count: Annotated[str, typer.Option(help="The column with the number of test examples.")] = "count",
-    unit: Annotated[
-        Unit | None,
-        typer.Option(help="share (0 to 1), percent or raw. The default follows from the metric's name."),
-    ] = None,
-    lower_is_better: Annotated[
-        bool | None,
-        typer.Option("--lower-is-better/--higher-is-better", help="The default follows from the metric's name."),
-    ] = None,
-    plan: Annotated[Path | None, typer.Option(help="A plan, instead of the packaged one.")] = None,
-    to: Annotated[Path | None, typer.Option(help="The report's folder, instead of FILE_report.")] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Judge runs that Knockout did not train: the same verdicts and the same report as for a study."""
-    from knockout.analysis.external.asked import Asked
-    from knockout.analysis.external.runs import RunColumns
-    from knockout.analysis.external.suggest import report_or_suggest
-    from knockout.analysis.report.unpaired import UnpairedComparison
-
-    mapped_words = [s for s in status or [] if "=" in s]
-    status_columns = [s for s in status or [] if "=" not in s]
-    if len(status_columns) > 1:
-        raise UserError(f"--status names one column, got {', '.join(status_columns)}; WORD=STATUS maps a word")
-    seeds_from = [*(["--seed"] if seed else []), *(["--seed-pattern"] if seed_pattern else [])]
-    seeds_from += ["--unpaired"] if unpaired else []
-    if len(seeds_from) > 1:
-        raise UserError(f"{' and '.join(seeds_from)} exclude each other: name one of them")
-    names = variant or ["variant"]
-    asked = Asked(
-        source=file,
-        columns=RunColumns(
-            variant=names[0],
-            configuration=tuple(names) if len(names) > 1 else (),
-            seed=tuple(seed or ["seed"]),
-            seed_pattern=seed_pattern,
-            paired=not unpaired,
-            wide=wide,
-            metric=metric,
-            status=status_columns[0] if status_columns else "status",
-            count=count,
-        ),
-        baseline=", ".join(baseline or []),
-        statuses=dict(w.rsplit("=", 1) for w in mapped_words),
-        margin=margin,
-        unit=None if unit is None else unit.value,
-        better=None if lower_is_better is None else "lower" if lower_is_better else "higher",
-        plan=plan,
-        target=to,
-    )
-    with working(f"judging {file} and drawing its figures", quiet=quiet):
-        written = report_or_suggest(asked)
-    with hushed(quiet):
-        if isinstance(written.comparison, UnpairedComparison):
-            print_unpaired(written.comparison)
-            out.print()
-        else:
-            print_verdicts(written.comparison, {}, {})
-        judged = written.comparison.metric
-        size = judged.size(written.comparison.plan.margin)
-        out.print(f"{escape(judged.name)}: {judged.better} is better; margin {size}")
-        for note in written.comparison.notes:
-            out.print(escape(note), soft_wrap=True)
-        out.print()
-    print_report_path(written.comparison, written.paths["report.html"], quiet=quiet)
+app.command()(compare)
 
 
 @app.command()
