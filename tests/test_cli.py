@@ -1,5 +1,8 @@
 """The command line as a person meets it: what is printed, what is written, how it ends."""
 
+import dataclasses
+import io
+import json
 import re
 import shutil
 import subprocess
@@ -7,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from knockout.variants import VARIANTS
+from knockout.terminal import out, working
+from knockout.variants import VARIANTS, Factors, Recipe
 from tests.command_line import knockout
 
 REPOSITORY = Path(__file__).parents[1]
@@ -22,6 +27,23 @@ def test_list_names_every_variant_with_what_differs_and_the_paper(tmp_path: Path
     assert "num_heads: 8 -> 16" in told.stdout
     assert "norm: pre -> post" in told.stdout
     assert "Xiong et al. 2020" in told.stdout
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_list_shows_all_choices_bounds_and_defaults_at_any_width(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(out, "width", width)
+    told = knockout("list", cwd=tmp_path).stdout
+    assert max(map(len, told.splitlines())) <= width
+    words = " ".join(told.split())
+    for cls in (Factors, Recipe):
+        for field in dataclasses.fields(cls):
+            assert re.search(rf"^\S*\b{field.name} .* {re.escape(json.dumps(field.default))} *$", told, re.MULTILINE)
+    for part in ('"mean", "max", "cls", "first"', "a number >= 0 and < 1", "an integer >= 1 and <= 10000"):
+        assert part in words
+    for word in ("([CLS]);", "Gurevych", "2019,", "Post-LN"):  # of the papers, nothing is cut off at the right
+        assert word in told.split()
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("list",), ("run", "--help")])
@@ -254,6 +276,43 @@ def test_a_study_goes_by_its_folder_its_name_and_its_file(given: str, tmp_path: 
 @pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",)])
 def test_h_is_help_everywhere(command: tuple[str, ...], tmp_path: Path) -> None:
     assert knockout(*command, "-h", cwd=tmp_path).stdout == knockout(*command, "--help", cwd=tmp_path).stdout != ""
+
+
+RUNS = "variant,seed,accuracy\n" + "".join(
+    f"{name},{seed},{value + seed % 3 / 100:.2f}\n" for name, value in (("base", 0.8), ("a", 0.7)) for seed in range(6)
+)
+
+
+def test_quiet_prints_the_last_line_alone(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text(RUNS, encoding="utf-8")
+    asked = ("compare", "runs.csv", "--baseline", "base")
+    told = knockout(*asked, "--quiet", cwd=tmp_path)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout == "1 worse; report: runs_report/report.html\n"
+    loud = knockout(*asked, cwd=tmp_path)
+    assert loud.stdout.splitlines()[-1] == "report: runs_report/report.html"
+    assert len(loud.stdout.splitlines()) > 5
+    assert loud.stderr == "judging runs.csv and drawing its figures ...\n"
+
+    planned = knockout("run", str(REPOSITORY / "ablations" / "smoke.toml"), "--dry-run", "-q", cwd=tmp_path)
+    assert (planned.stdout, planned.stderr) == ("12 of 12 runs would be trained; nothing was written\n", "")
+    refused = knockout("report", "results/none", "-q", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "knockout: results/none" in refused.stderr
+
+
+def test_a_terminal_shows_a_spinner_where_a_report_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, legacy_windows=False, width=80)
+    monkeypatch.setattr("knockout.terminal.err", screen)
+    with working("judging [x]", quiet=False):
+        pass
+    assert isinstance(screen.file, io.StringIO)
+    drawn = screen.file.getvalue()
+    assert "judging [x] ..." in drawn
+    assert "\x1b[2K" in drawn  # and it is wiped
+    with working("judging", quiet=True):
+        pass
+    assert screen.file.getvalue() == drawn
 
 
 def test_values_set_on_the_command_line(tmp_path: Path) -> None:

@@ -46,6 +46,17 @@ def test_nothing_that_counts_is_broken_from_60_columns_on(width: int) -> None:
     assert ("scale: sqrt_dk → none" in text) == (width >= 120)
 
 
+@pytest.mark.parametrize("width", [60, 70, 80])
+def test_several_columns_that_fold_fit_together_and_lose_no_letter(width: int) -> None:
+    raw = io.StringIO()
+    console = Console(file=raw, width=width)
+    columns = (Column(name="name", folds=True, least=NAMES), Column(name="b", folds=True), Column(name="c", folds=True))
+    row = ("a_name_of_twenty_char", " ".join(["words,"] * 12), " ".join(["others"] * 12))
+    console.print(fitted(columns, [row], console=console))
+    for cell in row:
+        assert raw.getvalue().split().count(cell.split()[0]) == len(cell.split())
+
+
 def test_wide_characters_do_not_move_the_columns_after_them() -> None:
     lines = [line for line in drawn(120).splitlines() if "[−" in line]
     ends = [cell_len(line[: line.index("]")]) for line in lines]

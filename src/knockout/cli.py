@@ -1,6 +1,5 @@
 """The command line. Each command imports what it needs when it is called: `--help` and `list` do not load torch."""
 
-import enum
 import importlib.metadata
 import shlex
 import sys
@@ -10,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
+from knockout.cli_compare import compare
 from knockout.console import (
     as_options,
-    change_text,
     design_notes,
     err,
-    fields_text,
     out,
     print_change,
     print_cost,
@@ -25,13 +22,29 @@ from knockout.console import (
     print_dead,
     print_design,
     print_facts,
+    print_fields,
+    print_report_path,
     print_running,
-    print_unpaired,
+    print_variants,
     print_verdicts,
+    print_wanted,
 )
 from knockout.errors import UserError, disk_error_text
+from knockout.parameters import (
+    BUDGET_SPENT,
+    FINISHED,
+    INTERRUPTED,
+    MISSING,
+    OUTPUT_LOST,
+    USER_FAULT,
+    Overrides,
+    Quiet,
+    StudyFile,
+    StudyFolder,
+    Tokens,
+)
 from knockout.screen import stdout
-from knockout.terminal import write_any_text
+from knockout.terminal import hushed, working, write_any_text
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -52,54 +65,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, OUTPUT_LOST, INTERRUPTED = 0, 1, 2, 3, 4, 128
-
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file. `knockout init` writes an example.")]
-
-
-def _folder_of(given: Path) -> Path:
-    """The results folder that a study's folder, file or name stands for."""
-    below = Path("results") / (given.stem if given.suffix == ".toml" else given)
-    is_name = given.suffix == ".toml" or given.parent == Path()
-    is_study = (given / "design.json").exists()
-    return below if is_name and not is_study and below.is_dir() else given
-
-
-StudyFolder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="STUDY",
-        callback=_folder_of,
-        help="A study's results folder, such as results/first_study; or its name or file, for results/NAME.",
-    ),
-]
-
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Replace a value of the study file, such as train.epochs=1. Can be repeated. The results go to the same"
-        " folder, unless --results names another.",
-    ),
-]
-
-
-class Unit(enum.StrEnum):
-    """The choices of `compare`'s unit, as typer wants them."""
-
-    share = "share"
-    percent = "percent"
-    raw = "raw"
-
-
-class Tokens(enum.StrEnum):
-    """The values of `DataSpec.tokens`, as an enum for typer."""
-
-    word = "word"
-    char = "char"
-    bpe = "bpe"
 
 
 def main() -> None:
@@ -137,21 +102,16 @@ def options(
 
 @app.command("list")
 def list_variants() -> None:
-    """List all registered variants: what each one changes, and the paper."""
-    from knockout.variants import BASELINE, PAPERS, VARIANTS, changes
+    """List all registered variants: what each one changes, and the paper. Then every factor and hyperparameter."""
+    from knockout.variants import PAPERS, VARIANTS, Factors, Recipe
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("variant", "changes", "paper"):
-        table.add_column(column, overflow="fold")
-    for name, factors in VARIANTS.items():
-        differs = changes(factors)
-        text = (
-            ", ".join(change_text(k, *pair) for k, pair in differs.items())
-            if name != BASELINE
-            else fields_text(factors)
-        )
-        table.add_row(name, escape(text), escape("; ".join(PAPERS[k] for k in differs)))
-    out.print(table)
+    print_variants(VARIANTS, PAPERS)
+    out.print()
+    out.print("[bold]Factors[/bold]: what \\[variant.NAME] may change, with the baseline's levels")
+    print_fields("factor", Factors)
+    out.print()
+    out.print("[bold]Recipe[/bold]: \\[model] and \\[train], the same for all variants of a study")
+    print_fields("key", Recipe)
 
 
 @app.command("data")
@@ -279,36 +239,33 @@ def run(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over a folder whose lock another machine left behind.")
     ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train the missing runs of a study. Stop it at any time; the same command continues."""
     from knockout.ledger import damaged_files
     from knockout.study import read_study
     from knockout.sweep.coordinate import run_study
-    from knockout.sweep.progress import LiveDisplay, PlainDisplay
+    from knockout.sweep.progress import LiveDisplay, PlainDisplay, QuietDisplay
     from knockout.sweep.survey import survey
 
     again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
     again += "".join(f" --set {shlex.quote(given)}" for given in overrides or ())
     read = read_study(study, overrides or ())
-    there = "" if (results / read.name / "design.json").exists() else " (new)"
-    out.print(f"results: {escape(str((results / read.name).resolve()))}{there}", soft_wrap=True)
-    for line in read.unused:
-        out.print(f"note: {escape(line)}", soft_wrap=True)
+    root = results / read.name
+    with hushed(quiet):
+        there = "" if (root / "design.json").exists() else " (new)"
+        out.print(f"results: {escape(str(root.resolve()))}{there}", soft_wrap=True)
+        for line in read.unused:
+            out.print(f"note: {escape(line)}", soft_wrap=True)
     if dry_run:
-        for _, damage in damaged_files(results / read.name):
-            out.print(f"damaged: {escape(damage)}", soft_wrap=True)
-        state = survey(read, results / read.name, only=only or (), retry=retry)
-        print_damaged(state.ledger.damaged)
-        for name in read.arms:
-            seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
-            if seeds:
-                out.print(f"{name}: seeds {seeds}")
-        given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
-        if state.stop is not None:
-            out.print(escape(str(state.stop)), soft_wrap=True)
-        print_change(state.change)
+        with hushed(quiet):
+            for _, damage in damaged_files(root):
+                out.print(f"damaged: {escape(damage)}", soft_wrap=True)
+            state = survey(read, root, only=only or (), retry=retry)
+            print_wanted(state)
         train = len(state.wanted)
         most = "at most " if read.anytime and not only and train else ""
+        given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
         out.print(f"{most}{train} of {len(state.chosen)} runs would be trained{given_up}; nothing was written")
         return
     try:
@@ -316,7 +273,7 @@ def run(
             read,
             results=results,
             workers=workers,
-            display=LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
+            display=QuietDisplay(err) if quiet else LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
             take_over=take_over,
             allow_mixed=allow_mixed,
             retry=retry,
@@ -331,10 +288,11 @@ def run(
     if stdout.lost is not None:
         err.print(f"trained without a screen: {ended.root}: {ended.totals}", soft_wrap=True)
     out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
-    print_dead(ended.root, ended.totals.finished)
-    print_change(ended.change)
-    if ended.stop is not None:
-        out.print(escape(str(ended.stop)), soft_wrap=True)
+    with hushed(quiet):
+        print_dead(ended.root, ended.totals.finished)
+        print_change(ended.change)
+        if ended.stop is not None:
+            out.print(escape(str(ended.stop)), soft_wrap=True)
     if ended.signal:
         out.print(f"stopped; continue with: {again}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED + ended.signal)
@@ -360,112 +318,27 @@ def run(
 
 
 @app.command()
-def report(folder: StudyFolder) -> None:
+def report(folder: StudyFolder, quiet: Quiet = False) -> None:
     """Judge what a study has so far: verdicts, report.html, report.md, figures and tables."""
     from knockout.analysis import history
     from knockout.analysis.report.write import write_report
 
-    written = write_report(folder)
-    late = history.exploratory(written.results)
-    print_verdicts(written.comparison, written.results.design.described, late)
-    for line in written.answer:
-        out.print(escape(line))
-    print_change(written.results.change)
-    out.print()
-    print_damaged(written.results.damaged)
-    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
-
-
-@app.command()
-def compare(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV, TSV or Parquet file, one row per run.")],
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="The variant that all others are compared with, or its COLUMN=VALUE pairs."),
-    ] = None,
-    metric: Annotated[str, typer.Option(help="The column of the metric.")] = "accuracy",
-    margin: Annotated[float | None, typer.Option(help="The largest difference that does not matter.")] = None,
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(help="The column of the variants' names. Several columns: their combination is the variant."),
-    ] = None,
-    seed: Annotated[
-        list[str] | None,
-        typer.Option(help="The column of seeds. Several columns form a block, such as seed and data set."),
-    ] = None,
-    seed_pattern: Annotated[
-        str, typer.Option(help=r"A regular expression for seeds in the variants' names, such as '_seed(\d+)$'.")
-    ] = "",
-    unpaired: Annotated[
-        bool, typer.Option("--unpaired", help="Runs without seeds: Welch's t test, the weaker comparison.")
-    ] = False,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="The file has a column for each variant, or for each seed.")
-    ] = False,
-    status: Annotated[
-        list[str] | None,
-        typer.Option(help="The column of statuses. WORD=STATUS maps a word that Knockout does not know."),
-    ] = None,
-    count: Annotated[str, typer.Option(help="The column with the number of test examples.")] = "count",
-    unit: Annotated[
-        Unit | None,
-        typer.Option(help="share (0 to 1), percent or raw. The default follows from the metric's name."),
-    ] = None,
-    lower_is_better: Annotated[
-        bool | None,
-        typer.Option("--lower-is-better/--higher-is-better", help="The default follows from the metric's name."),
-    ] = None,
-    plan: Annotated[Path | None, typer.Option(help="A plan, instead of the packaged one.")] = None,
-    to: Annotated[Path | None, typer.Option(help="The report's folder, instead of FILE_report.")] = None,
-) -> None:
-    """Judge runs that Knockout did not train: the same verdicts and the same report as for a study."""
-    from knockout.analysis.external.asked import Asked
-    from knockout.analysis.external.runs import RunColumns
-    from knockout.analysis.external.suggest import report_or_suggest
-    from knockout.analysis.report.unpaired import UnpairedComparison
-
-    mapped_words = [s for s in status or [] if "=" in s]
-    status_columns = [s for s in status or [] if "=" not in s]
-    if len(status_columns) > 1:
-        raise UserError(f"--status names one column, got {', '.join(status_columns)}; WORD=STATUS maps a word")
-    seeds_from = [*(["--seed"] if seed else []), *(["--seed-pattern"] if seed_pattern else [])]
-    seeds_from += ["--unpaired"] if unpaired else []
-    if len(seeds_from) > 1:
-        raise UserError(f"{' and '.join(seeds_from)} exclude each other: name one of them")
-    names = variant or ["variant"]
-    asked = Asked(
-        source=file,
-        columns=RunColumns(
-            variant=names[0],
-            configuration=tuple(names) if len(names) > 1 else (),
-            seed=tuple(seed or ["seed"]),
-            seed_pattern=seed_pattern,
-            paired=not unpaired,
-            wide=wide,
-            metric=metric,
-            status=status_columns[0] if status_columns else "status",
-            count=count,
-        ),
-        baseline=", ".join(baseline or []),
-        statuses=dict(w.rsplit("=", 1) for w in mapped_words),
-        margin=margin,
-        unit=None if unit is None else unit.value,
-        better=None if lower_is_better is None else "lower" if lower_is_better else "higher",
-        plan=plan,
-        target=to,
-    )
-    written = report_or_suggest(asked)
-    if isinstance(written.comparison, UnpairedComparison):
-        print_unpaired(written.comparison)
+    with working(f"judging {folder} and drawing its figures", quiet=quiet):
+        written = write_report(folder)
+    with hushed(quiet):
+        late = history.exploratory(written.results)
+        print_verdicts(written.comparison, written.results.design.described, late)
+        for line in written.answer:
+            out.print(escape(line))
+    with hushed(quiet and not written.results.change.undeclared):
+        print_change(written.results.change)
+    with hushed(quiet):
         out.print()
-    else:
-        print_verdicts(written.comparison, {}, {})
-    judged = written.comparison.metric
-    out.print(f"{escape(judged.name)}: {judged.better} is better; margin {judged.size(written.comparison.plan.margin)}")
-    for note in written.comparison.notes:
-        out.print(escape(note), soft_wrap=True)
-    out.print()
-    out.print(f"report: {written.paths['report.html']}", soft_wrap=True)
+    print_damaged(written.results.damaged)
+    print_report_path(written.comparison, written.paths["report.html"], quiet=quiet)
+
+
+app.command()(compare)
 
 
 @app.command()
@@ -499,7 +372,8 @@ def publish(
     """Write the report of a complete study and copy it, with the packed records, to the published reports."""
     from knockout.analysis.publish import publish as publish_study
 
-    publish_study(folder, target=to / folder.resolve().name)
+    with working(f"judging {folder} and drawing its figures", quiet=False):
+        publish_study(folder, target=to / folder.resolve().name)
     out.print(f"published: {to / folder.resolve().name}", soft_wrap=True)
 
 

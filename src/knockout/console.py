@@ -1,9 +1,12 @@
 """What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
+import json
 import re
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from rich.markup import escape
 
@@ -11,7 +14,7 @@ from knockout.strict import printable
 from knockout.terminal import NAMES, Column, err, fitted, out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from knockout.analysis.inference.comparison import Comparison
     from knockout.analysis.inference.contrasts import Contrast
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from knockout.source_changes import SourceChange
     from knockout.study import Run, Study
     from knockout.sweep.owner import Progress
+    from knockout.sweep.survey import Survey
 
 __all__ = ["err", "out"]
 
@@ -84,11 +88,50 @@ def print_unpaired(comparison: "UnpairedComparison") -> None:
     from knockout.analysis.report.sections.unpaired import WEAKER
 
     shown = comparison.verdict_table()
-    columns = [Column(name=c.title, right=c.number, folds=not c.number) for c in shown.columns]
+    last = len(shown.columns) - 1
+    kept = ("difference", "holm")  # beside names and verdicts, where there is room for little else
+    columns = [
+        Column(
+            name=c.title,
+            right=c.number,
+            folds=i in (0, last),
+            least=NAMES if i == 0 else 14,
+            drop=0 if i in (0, last) or any(word in c.title.lower() for word in kept) else last - i,
+            below=i == last,
+            verdict=i == last,
+        )
+        for i, c in enumerate(shown.columns)
+    ]
     rows = [[printable("; ".join(part for part in (cell.text, *cell.notes) if part)) for cell in r] for r in shown.rows]
     out.print(fitted(columns, rows, console=out))
     out.print()
     out.print(f"[bold]{escape(WEAKER)}[/bold]", soft_wrap=True)
+
+
+def verdict_counts(comparison: "Comparison | UnpairedComparison") -> str:
+    """How many variants have each verdict, such as "2 worse, 1 inconclusive"."""
+    from knockout.analysis.report import sentences
+
+    counts = Counter(sentences.shown(c.verdict) for c in comparison.contrasts)
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+
+
+def print_report_path(comparison: "Comparison | UnpairedComparison", path: Path, *, quiet: bool) -> None:
+    """Print where the report lies; where nothing else is printed, after how many variants have each verdict."""
+    counts = f"{verdict_counts(comparison)}; " if quiet else ""
+    out.print(f"{counts}report: {escape(str(path))}", soft_wrap=True)
+
+
+def print_wanted(state: "Survey") -> None:
+    """Print what `run` would train, and what stands in its way."""
+    print_damaged(state.ledger.damaged)
+    for name in state.study.arms:
+        seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
+        if seeds:
+            out.print(f"{name}: seeds {seeds}")
+    if state.stop is not None:
+        out.print(escape(str(state.stop)), soft_wrap=True)
+    print_change(state.change)
 
 
 def _effect(contrast: "Contrast", sign: int) -> tuple[bool, float]:
@@ -226,6 +269,50 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
         changed = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
         rows.append((name, printable(changed if name != BASELINE else fields_text(factors))))
     out.print(fitted((Column(name="variant", folds=True), Column(name="changes", folds=True)), rows, console=out))
+
+
+def print_variants(variants: "Mapping[str, Any]", papers: "Mapping[str, str]") -> None:
+    """Print registered variants (name -> factors): what each one changes, and the papers (factor -> paper)."""
+    from knockout.variants import changes
+
+    columns = (
+        Column(name="variant", folds=True, least=NAMES),
+        Column(name="changes", folds=True),
+        Column(name="paper", folds=True, below=True),
+    )
+    rows = []
+    for name, factors in variants.items():
+        differs = changes(factors)
+        text = ", ".join(change_text(k, *pair) for k, pair in differs.items()) or "nothing: the levels below"
+        rows.append((name, text, "; ".join(papers[k] for k in differs)))
+    out.print(fitted(columns, rows, console=out))
+
+
+def print_fields(title: str, cls: type) -> None:
+    """Print the fields of a trainer's `Factors` or `Recipe`: what each may be, and its default, as in a study file."""
+    hints = get_type_hints(cls)
+    rows = [
+        (
+            f"{f.metadata.get('section', 'train')}.{f.name}" if title == "key" else f.name,
+            _allowed(hints[f.name], f.metadata),
+            json.dumps(f.default),
+        )
+        for f in fields(cls)
+    ]
+    columns = (Column(name=title), Column(name="allowed", folds=True), Column(name="default", right=True))
+    out.print(fitted(columns, rows, console=out))
+
+
+def _allowed(hint: Any, limits: "Mapping[str, Any]") -> str:
+    """The choices of a field, or its type and bounds, in words."""
+    if get_origin(hint) is Literal:
+        return ", ".join(json.dumps(value) for value in get_args(hint))
+    if hint is bool:
+        return "true, false"
+    kinds: Mapping[Any, str] = {int: "an integer", float: "a number", str: "a text"}
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    bounds = [f"{sign} {limits[key]:g}" for key, sign in signs.items() if key in limits]
+    return " ".join([kinds.get(hint, getattr(hint, "__name__", str(hint))), " and ".join(bounds)]).strip()
 
 
 def print_chance(plan: "Plan", test_labels: "Sequence[int]", example: str) -> None:

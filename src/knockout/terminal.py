@@ -1,10 +1,11 @@
 """The terminal: its width, its colours, its encoding, and tables that fit it from 60 columns on."""
 
 import codecs
+import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO, cast
 
@@ -21,6 +22,8 @@ PIPE_WIDTH = 120
 NARROWEST = 60
 GAP = 2
 """Blanks between two columns."""
+INDENT = 2
+"""Blanks before a text that stands under another."""
 FOLDED = 10
 NAMES = 24
 """Columns that a name gets at least."""
@@ -41,6 +44,27 @@ def _width() -> int | None:
 
 out = Console(file=cast("TextIO", stdout), highlight=False, emoji=False, width=_width())
 err = Console(file=cast("TextIO", stderr), highlight=False, emoji=False)
+
+
+@contextlib.contextmanager
+def hushed(quiet: bool) -> Iterator[None]:
+    """Where `quiet`, print nothing on standard output meanwhile. Errors go elsewhere."""
+    before, out.quiet = out.quiet, quiet or out.quiet
+    try:
+        yield
+    finally:
+        out.quiet = before
+
+
+@contextlib.contextmanager
+def working(what: str, *, quiet: bool) -> Iterator[None]:
+    """Say on standard error what takes its seconds: a spinner on a terminal, a line elsewhere, nothing if `quiet`."""
+    with contextlib.ExitStack() as stack:
+        if not quiet and err.is_terminal:
+            stack.enter_context(err.status(Text(f"{what} ...")))
+        elif not quiet:
+            err.print(Text(f"{what} ..."), soft_wrap=True)
+        yield
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:
@@ -115,19 +139,35 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, console:
         kept.remove(max(kept, key=lambda i: columns[i].drop))
     under = [i for i in kept if columns[i].below] if too_wide() else []
     kept = [i for i in kept if i not in under]
+    natural[kept[0]] = max([natural[kept[0]], *(INDENT + cell_len(row[i]) for row in texts for i in under)])
+    widths = _shrunk({i: natural[i] for i in kept}, {i: least[i] for i in kept}, width - GAP * (len(kept) - 1))
 
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for i in kept:
         column = columns[i]
         table.add_column(
             Text(column.name), justify="right" if column.right else "left", no_wrap=not column.folds,
-            overflow="fold", min_width=least[i],
+            overflow="fold", width=widths[i],
         )  # fmt: skip
     for row in texts:
         cells = [_cell(row[i], columns[i]) for i in kept]
-        more = [Padding(_cell(row[i], columns[i]), (0, 0, 0, 2)) for i in under if row[i] not in ("", row[kept[0]])]
+        more = [
+            Padding(_cell(row[i], columns[i]), (0, 0, 0, INDENT)) for i in under if row[i] not in ("", row[kept[0]])
+        ]
         table.add_row(Group(cells[0], *more) if more else cells[0], *cells[1:])
     return table
+
+
+def _shrunk(natural: Mapping[int, int], least: Mapping[int, int], room: int) -> dict[int, int]:
+    """The widths of columns that fit the room together: the widest gives way first, down to its least, then further.
+
+    Rich's own widths may come to more than the room where columns have a least width, and cut the last one.
+    """
+    widths = dict(natural)
+    for floor in (least, dict.fromkeys(least, 1)):
+        while sum(widths.values()) > room and (wide := [i for i in widths if widths[i] > floor[i]]):
+            widths[max(wide, key=lambda i: widths[i])] -= 1
+    return widths
 
 
 def _cell(text: str, column: Column) -> Text:

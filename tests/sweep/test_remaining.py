@@ -1,13 +1,18 @@
-"""When a study ends, from the durations of the runs so far."""
+"""What a person sees of a study that runs: when it ends, and only the failures where that is asked for."""
 
+import io
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from knockout.design import read_design
 from knockout.ledger import Ledger, read_ledger
 from knockout.study import Run
+from knockout.sweep.answer import Answer
 from knockout.sweep.owner import Progress, hold, hold_run, write_progress
+from knockout.sweep.progress import QuietDisplay
 from knockout.sweep.remaining import ends_text, seconds_left
 from tests.analysis.conftest import BuildStudy, build_study
 from tests.command_line import knockout
@@ -16,8 +21,6 @@ __all__ = ["build_study"]
 
 
 def study(build: BuildStudy, *, a: list[int | str], b: list[int | str]) -> tuple[Path, list[Run], Ledger]:
-    from knockout.design import read_design
-
     root = build({"baseline": a, "heads_1": b})
     design = read_design(root)
     assert design is not None
@@ -49,6 +52,19 @@ def test_the_time_in_words() -> None:
     assert ends_text(600, now=now, at_most=False) == "in about 10 min, at 23:40"
     assert ends_text(3600, now=now, at_most=True) == "at the latest in about 60 min, at 2026-03-02 00:30"
     assert now + timedelta(seconds=3600) == datetime(2026, 3, 2, 0, 30)
+
+
+def test_a_quiet_display_shows_failures_alone() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    display = QuietDisplay(console)
+    display.start(total=3, done=0, workers=1)
+    display.say("set aside, and to be trained again: x")
+    run = Run(id="a" * 64, variant="up", seed=3)
+    display.ended(Answer(run=run, status="finished"))
+    display.ended(Answer(run=run, status="crashed", reason="RuntimeError: no memory"))
+    display.stop()
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == "up seed 3: crashed: RuntimeError: no memory\n"
 
 
 def test_status_says_what_runs_and_when_it_ends(build_study: BuildStudy) -> None:

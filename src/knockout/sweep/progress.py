@@ -103,6 +103,21 @@ class PlainDisplay:
         pass
 
 
+class QuietDisplay(PlainDisplay):
+    """One line for each run that came to no result, and nothing else."""
+
+    def start(self, *, total: int, done: int, workers: int) -> None:
+        self.watch.start(total=total, done=done, workers=workers)
+
+    def say(self, line: str) -> None:
+        pass
+
+    def ended(self, answer: Answer) -> None:
+        self.watch.count(answer)
+        if answer.status not in ("finished", "diverged", "held", "stopped"):
+            super().say(line_of(answer, self.watch.reasons))
+
+
 class LiveDisplay:
     """A bar over the whole study, a line for each run in flight, and failures as they happen."""
 
