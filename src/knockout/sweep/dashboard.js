@@ -24,6 +24,8 @@
     return answer;
   };
 
+  window.knockoutRun = (number) => runs[number] || `trial #${number}`;
+
   function refuse(reason) {
     const line = document.getElementById("knockout-refusal") || document.createElement("div");
     line.id = "knockout-refusal";
@@ -37,8 +39,13 @@
   function label(element) {
     const number = /^Trial (?:id: )?(\d+)(?: \(trial_id=\d+\))?$/.exec(element.textContent);
     const run = number && runs[Number(number[1])];
-    if (run) element.setAttribute("data-knockout-run", run);
-    else element.removeAttribute("data-knockout-run");
+    if (run) {
+      element.setAttribute("data-knockout-run", run);
+      element.title = run;
+    } else if (element.hasAttribute("data-knockout-run")) {
+      element.removeAttribute("data-knockout-run");
+      element.removeAttribute("title");
+    }
   }
 
   // An element may be used again for something else: every pass decides anew.

@@ -16,6 +16,9 @@ FILES: Final = {
     "/knockout/dashboard.js": ("dashboard.js", "text/javascript; charset=UTF-8"),
 }
 HEAD: Final = b'<link rel="stylesheet" href="/knockout/dashboard.css"><script src="/knockout/dashboard.js"></script>'
+BUNDLE: Final = "/static/bundle.js"
+NUMBERED: Final = (b"name:`trial #${e.number} ", b"name:`${window.knockoutRun(e.number)} ")
+"""The names of the learning curves: in optuna-dashboard's script, and as it is sent."""
 _CONDITIONS: Final = ("HTTP_IF_MODIFIED_SINCE", "HTTP_IF_NONE_MATCH", "HTTP_RANGE")
 _OF_THE_FILE: Final = ("content-length", "etag", "last-modified", "accept-ranges")
 
@@ -28,7 +31,7 @@ def for_readers(app: "WSGIApplication") -> "WSGIApplication":
         path = environ["PATH_INFO"]
         if path in contents:
             return _send(environ, start_response, "200 OK", [("Content-Type", FILES[path][1])], contents[path])
-        if not path.startswith("/dashboard"):
+        if path != BUNDLE and not path.startswith("/dashboard"):
             return app(environ, start_response)
         started: list[tuple[str, list[tuple[str, str]]]] = []
 
@@ -37,7 +40,7 @@ def for_readers(app: "WSGIApplication") -> "WSGIApplication":
             return lambda _data: None
 
         whole = {key: value for key, value in environ.items() if key not in _CONDITIONS}
-        found = app({**whole, "REQUEST_METHOD": "GET"}, start)
+        found = app({**whole, "REQUEST_METHOD": "GET", "HTTP_ACCEPT_ENCODING": ""}, start)
         try:
             body = b"".join(found)
         finally:
@@ -45,8 +48,9 @@ def for_readers(app: "WSGIApplication") -> "WSGIApplication":
                 found.close()
         status, headers = started[-1]
         kept = [(name, value) for name, value in headers if name.lower() not in _OF_THE_FILE]
-        # Before the first script: it must be there when the page asks for the study.
-        return _send(environ, start_response, status, kept, body.replace(b"<script", HEAD + b"<script", 1))
+        # The script comes before the page's own: it must be there when the page asks for the study.
+        changed = body.replace(*NUMBERED) if path == BUNDLE else body.replace(b"<script", HEAD + b"<script", 1)
+        return _send(environ, start_response, status, kept, changed)
 
     return answer
 
