@@ -5,6 +5,7 @@ and swapped in whole: a request sees one snapshot from beginning to end. The jou
 """
 
 import errno
+import json
 import math
 import sys
 import threading
@@ -32,6 +33,7 @@ from knockout.strict import FaultsError
 from knockout.study import Run
 from knockout.sweep.answer import objective_name
 from knockout.sweep.coordinate import totals
+from knockout.sweep.dashboard_page import for_readers
 from knockout.sweep.owner import coordinator
 from knockout.sweep.snapshot import Epochs, State, Try, as_text, mirror, number_tries, read_state
 
@@ -42,8 +44,11 @@ ADDRESS = "127.0.0.1"
 REBUILD_SECONDS = 10.0
 NOTE_SHARE = 0.1
 """The verdicts are computed anew at most this share of the time, on one core: the runs need the machine."""
-NOTE_PAGE = "/dashboard/studies/0/note"
-"""Where the verdicts are: the only study has the number 0."""
+STUDY_PAGES = "/dashboard/studies/0"
+"""The pages of the only study, which has the number 0."""
+NOTE_PAGE = f"{STUDY_PAGES}/note"
+"""Where the verdicts are."""
+READ_ONLY = "this dashboard is to look at only; a study is changed in its file, and its folder by `knockout run`"
 
 
 def build_app(
@@ -230,10 +235,12 @@ def guarded(app: "WSGIApplication", *, port: int) -> "WSGIApplication":
 
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            return _refuse(start_response, "this dashboard is to look at only: GET and HEAD")
+            return _refuse(start_response, READ_ONLY)
         if environ.get("HTTP_HOST", "").lower() not in allowed:
             return _refuse(start_response, f"this dashboard is at http://{ADDRESS}:{port}/ only")
-        if environ["PATH_INFO"].rstrip("/") in ("", "/dashboard"):  # the list of studies: one, which has verdicts
+        path = environ["PATH_INFO"]
+        if path == "/" or (path.startswith("/dashboard") and not f"{path}/".startswith(f"{STUDY_PAGES}/")):
+            # A list of one study, with buttons that change it: the verdicts are what it is opened for.
             start_response("302 Found", [("Location", NOTE_PAGE), ("Content-Length", "0")])
             return []
         environ.setdefault("HTTP_ACCEPT_ENCODING", "")  # optuna-dashboard takes it for granted
@@ -243,8 +250,8 @@ def guarded(app: "WSGIApplication", *, port: int) -> "WSGIApplication":
 
 
 def _refuse(start_response: "StartResponse", why: str) -> list[bytes]:
-    body = f"403: {why}\n".encode()
-    start_response("403 Forbidden", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    body = json.dumps({"reason": why}).encode()  # as optuna-dashboard refuses: its page shows the reason
+    start_response("403 Forbidden", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
     return [body]
 
 
@@ -282,5 +289,5 @@ def serving(root: Path, *, port: int) -> Iterator[WSGIServer]:
         what = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be listened on ({error.strerror})"
         raise PortError(f"port {port} {what}; --port takes another, and --port 0 any that is free") from error
     with server:
-        server.set_app(guarded(Watched(root), port=server.server_port))
+        server.set_app(guarded(for_readers(Watched(root)), port=server.server_port))
         yield server
