@@ -74,7 +74,7 @@ def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]",
                 f"{c.arm.failures} of {c.arm.runs}",
                 sentences.level(c.arm, metric.digits),
                 f"{difference} {sentences.interval(c.estimate, metric.digits)}",
-                sentences.p_text(c.p_holm),
+                sentences.p_text(c.p_holm if c.p is not None else None),
                 ", ".join([sentences.verdict_text(c), *sentences.flags(c, late)]),
             )
         )

@@ -663,7 +663,7 @@ class TestTheGuard:
             status, _, headers = get(app, path, origin="https://evil.example")
             answered[path] = status
             assert not [h for h in headers if h.lower().startswith("access-control")], path
-        assert answered == dict.fromkeys(answered, 200) | {"/": 302}
+        assert answered == dict.fromkeys(answered, 200) | {"/": 302, "/dashboard": 302}
         meta = json.loads(get(app, "/api/meta")[1])
         assert (meta["artifact_is_available"], meta["llm_is_available"], meta["allow_unsafe"]) == (False, False, False)
         assert "script-src 'self'" in get(app, "/dashboard")[2]["Content-Security-Policy"]

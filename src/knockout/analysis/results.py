@@ -65,6 +65,8 @@ class Results:
     """records in the folder that are not of this design"""
     notes: tuple[str, ...]
     """what could not be checked or computed, in words"""
+    unchecked: int
+    """finished runs of which it is not known whether they are dead"""
 
     @property
     def baseline(self) -> str:
@@ -169,6 +171,7 @@ def load(root: Path, *, design: Design | None = None) -> Results:
         change=change_in_folder(root, design, ledger),
         others=len(set(ledger.records) - set(records)),
         notes=_notes(records, predictions, design, unchecked=unchecked),
+        unchecked=unchecked,
     )
 
 

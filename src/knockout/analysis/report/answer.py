@@ -67,7 +67,10 @@ def answer(contrasts: Sequence[Contrast], *, done: int, planned: int, late: Cont
     if failing:
         lines.append(f"{sized(failing)} {_is(failing)} inconclusive, counting the runs that failed.")
     if parted:
-        lines.append(f"{named(parted)} {_is(parted)} inconclusive while runs are missing.")
+        lines.append(
+            f"{named(parted)} {_is(parted)} inconclusive while runs are missing: complete them, or leave their seeds"
+            " out for all variants, and say so."
+        )
     for text in ("undecidable by design", "undecidable (runs failed)"):
         cases = [c for c in by.get("undecidable by design", []) if verdict_text(c) == text]
         if cases:

@@ -57,7 +57,7 @@ def study_page(
             further.claims(
                 claims, later=history.later_claims(results), margin=comparison.metric.size(comparison.plan.margin)
             ),
-            setting.failed_and_missing(_troubles(runs)),
+            setting.failed_and_missing(_troubles(runs), unchecked=results.unchecked),
             setting.costs(costs, workers=history.workers(results)),
             setting.limits(
                 sentences.limits(comparison.contrasts, learning_rate=rate if isinstance(rate, float) else None)

@@ -19,11 +19,22 @@ def figure(drawn: Figure) -> Section:
     return Section(id=f"figure-{drawn.name}", title=drawn.title, blocks=(FigureBlock(figure=drawn),))
 
 
-def failed_and_missing(rows: Sequence[tuple[str, str, str, str, str]]) -> Section:
-    """Runs without a result, and results that count as failures: variant, seed, status, reason, folder."""
+def failed_and_missing(rows: Sequence[tuple[str, str, str, str, str]], *, unchecked: int = 0) -> Section:
+    """Runs without a result, and results that count as failures: variant, seed, status, reason, folder.
+
+    `unchecked`: finished runs of which it is not known whether they are dead.
+    """
     title = "Failed and missing runs"
+    doubt = (
+        (
+            f"Of {unchecked:,} finished run{'' if unchecked == 1 else 's'} it is not known whether they learned"
+            " anything: their trainer kept no predictions, and how many examples each class has is not known. A run at"
+            " chance level then counts like any other. Return `predictions` to have it checked."
+        ),
+    )
     if not rows:
-        return Section(id="failed", title=title, lead=("None: every planned run finished, and none was dead.",))
+        none = "None: every planned run finished" + (", and none was dead." if not unchecked else ".")
+        return Section(id="failed", title=title, lead=(none, *(doubt if unchecked else ())))
     return Section(
         id="failed",
         title=title,
@@ -33,6 +44,7 @@ def failed_and_missing(rows: Sequence[tuple[str, str, str, str, str]]) -> Sectio
                 " on the metric of the verdicts no better than a constant answer). Runs that crashed, were killed, or"
                 " ran out of memory or time are missing."
             ),
+            *(doubt if unchecked else ()),
         ),
         blocks=(table(("Variant", "Seed", "Status", "Reason", "Folder"), rows),),
     )
