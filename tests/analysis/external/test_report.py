@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said(
     ("arguments", "text"),
     [
         (["compare"], "Missing argument 'FILE'"),
-        (["report"], "Missing argument 'DIR'"),
+        (["report"], "Missing argument 'STUDY'"),
         (["report", "--from", "x.csv"], "No such option: --from"),
     ],
 )
