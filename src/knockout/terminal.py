@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO, cast
@@ -19,6 +20,8 @@ from knockout.screen import stderr, stdout
 
 PIPE_WIDTH = 120
 """Columns of what is no terminal, unless the variable COLUMNS says otherwise."""
+LONG = 2.0
+"""Seconds after which a pipe is shown what takes so long."""
 NARROWEST = 60
 GAP = 2
 """Blanks between two columns."""
@@ -57,13 +60,19 @@ def hushed(quiet: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def working(what: str, *, quiet: bool) -> Iterator[None]:
-    """Say on standard error what takes its seconds: a spinner on a terminal, a line elsewhere, nothing if `quiet`."""
+def working(what: str, *, quiet: bool, after: float = LONG) -> Iterator[None]:
+    """Say on standard error what takes its time: a spinner on a terminal; elsewhere a line, once it took `after` s.
+
+    Says nothing if `quiet`, and nothing in a pipe where it ends sooner, such as with an error.
+    """
     with contextlib.ExitStack() as stack:
         if not quiet and err.is_terminal:
             stack.enter_context(err.status(Text(f"{what} ...")))
         elif not quiet:
-            err.print(Text(f"{what} ..."), soft_wrap=True)
+            timer = threading.Timer(after, lambda: err.print(Text(f"{what} ..."), soft_wrap=True))
+            timer.daemon = True
+            timer.start()
+            stack.callback(timer.cancel)
         yield
 
 
