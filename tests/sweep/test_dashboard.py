@@ -659,8 +659,8 @@ class TestTheGuard:
         every_status.later()
         app = guarded(every_status.watch(), port=8080)
         answered = {}
-        for path in ("/dashboard", "/dashboard/studies/0", "/api/meta", "/api/studies", "/api/studies/0", "/csv/0", "/favicon.ico",
-                     "/static/bundle.js", "/api/studies/0/param_importances", "/"):  # fmt: skip
+        for path in ("/dashboard", "/dashboard/studies/0", "/api/meta", "/api/studies", "/api/studies/0", "/csv/0",
+                     "/favicon.ico", "/static/bundle.js", "/api/studies/0/param_importances", "/"):  # fmt: skip
             status, _, headers = get(app, path, origin="https://evil.example")
             answered[path] = status
             assert not [h for h in headers if h.lower().startswith("access-control")], path
