@@ -1007,6 +1007,25 @@ class TestInABrowser:
         assert re.search(r"step\s+3", running)
         assert re.search(r"loss\s+nan", running)
 
+    @pytest.mark.parametrize(
+        ("path", "parts"),
+        [
+            ("/dashboard/studies/0", ["#graph-hyperparameter-importances", "#plot-history .js-line"]),
+            ("/dashboard/studies/0/note", ["[data-testid=EditIcon]", "[title='Return to the top page']"]),
+        ],
+    )
+    def test_what_cannot_be_used_and_what_looks_like_a_verdict_is_not_drawn(
+        self, path: str, parts: list[str], visit: Visit
+    ) -> None:
+        size = "parts.map((p) => [...document.querySelectorAll(p)].map((e) => e.getBoundingClientRect().width > 0))"
+        script = f"""setTimeout(() => {{
+            const parts = {json.dumps(parts)}, line = document.createElement("p");
+            line.textContent = "drawn: " + JSON.stringify({size});
+            document.body.append(line);
+        }}, 6000);"""
+        (said,) = [p for p in visit(path, script=script).parts if p.startswith("drawn: ")]
+        assert json.loads(said.removeprefix("drawn: ")) == [[False], [False]]
+
     def test_a_change_that_is_refused_says_why_on_the_page(self, visit: Visit) -> None:
         page = visit(
             "/dashboard/studies/0/note",
