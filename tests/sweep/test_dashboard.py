@@ -19,7 +19,7 @@ from html.parser import HTMLParser
 from http.client import HTTPConnection
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from wsgiref.simple_server import WSGIServer
 from wsgiref.util import setup_testing_defaults
 
@@ -39,6 +39,7 @@ from knockout.record import write_record
 from knockout.study import Run, Study, read_study
 from knockout.sweep import dashboard, snapshot
 from knockout.sweep.dashboard import REBUILD_SECONDS, PortError, Watched, guarded, serving
+from knockout.sweep.dashboard_page import NUMBERED, for_readers
 from knockout.sweep.owner import Progress, hold_run, write_progress
 from knockout.sweep.snapshot import MAX_POINTS, Epochs, as_text, mirror, number_tries, read_state, thinned
 from tests.designs import raw_design
@@ -461,7 +462,7 @@ class TestSnapshots:
             if variant in without:
                 del outcome.metrics["validation"]
             folder.put(variant, 0, outcome)
-        assert detail(folder.watch())["objective_names"] == [named]
+        assert detail(folder.watch())["objective_names"] == [f"{named} (no verdict)"]
 
     def test_every_request_of_many_threads_is_answered_whole_while_snapshots_change(self, folder: Folder) -> None:
         app = folder.watch()
@@ -623,7 +624,7 @@ class TestTheGuard:
             start_response("200 OK", [])
             return [b"inside"]
 
-        status, body, _ = get(guarded(app, port=8080), "/", method=method, host=host)
+        status, body, _ = get(guarded(app, port=8080), "/api/studies", method=method, host=host)
         if method in ("GET", "HEAD") and host in GOOD_HOSTS:
             assert (status, body, through) == (200, b"inside", [method])
         else:
@@ -658,15 +659,15 @@ class TestTheGuard:
         every_status.later()
         app = guarded(every_status.watch(), port=8080)
         answered = {}
-        for path in ("/dashboard", "/api/meta", "/api/studies", "/api/studies/0", "/csv/0", "/favicon.ico",
-                     "/static/bundle.js", "/api/studies/0/param_importances", "/"):  # fmt: skip
+        for path in ("/dashboard", "/dashboard/studies/0", "/api/meta", "/api/studies", "/api/studies/0", "/csv/0",
+                     "/favicon.ico", "/static/bundle.js", "/api/studies/0/param_importances", "/"):  # fmt: skip
             status, _, headers = get(app, path, origin="https://evil.example")
             answered[path] = status
             assert not [h for h in headers if h.lower().startswith("access-control")], path
         assert answered == dict.fromkeys(answered, 200) | {"/": 302, "/dashboard": 302}
         meta = json.loads(get(app, "/api/meta")[1])
         assert (meta["artifact_is_available"], meta["llm_is_available"], meta["allow_unsafe"]) == (False, False, False)
-        assert "script-src 'self'" in get(app, "/dashboard")[2]["Content-Security-Policy"]
+        assert "script-src 'self'" in get(app, "/dashboard/studies/0")[2]["Content-Security-Policy"]
 
     def test_the_csv_begins_no_cell_with_a_formula(self, every_status: Folder) -> None:
         text = get(every_status.watch(), "/csv/0")[1].decode()
@@ -683,6 +684,58 @@ class TestTheGuard:
         assert {i["name"] for i in told["param_importances"][0]} == {"variant", "seed"}
 
 
+class TestThePage:
+    def test_every_page_loads_the_script_of_knockout_before_the_one_it_changes(self, folder: Folder) -> None:
+        app = guarded(for_readers(folder.watch()), port=80)
+        for path in ("/dashboard/studies/0", "/dashboard/studies/0/note"):
+            status, body, headers = get(app, path)
+            assert (status, int(headers["Content-Length"])) == (200, len(body))
+            assert "script-src 'self'" in headers["Content-Security-Policy"]
+            sources = re.findall(r'<script[^>]* src="([^"]+)"', body.decode())
+            assert sources == ["/knockout/dashboard.js", "/static/bundle.js"]
+            (style,) = re.findall(r'<link rel="stylesheet" href="([^"]+)"', body.decode())
+            for asset, kind in ((style, "text/css"), (sources[0], "text/javascript")):
+                status, found, told = get(app, asset)
+                assert (status, told["Content-Type"].split(";")[0]) == (200, kind)
+                assert len(found) > 100
+
+    def test_it_has_a_body_for_get_only_and_is_sent_again_whatever_a_browser_kept(self, folder: Folder) -> None:
+        app = for_readers(folder.watch())
+        _, whole, headers = get(app, "/dashboard/studies/0")
+        _, none, of_head = get(app, "/dashboard/studies/0", method="HEAD")
+        assert (none, of_head) == (b"", headers)
+        assert not {"ETag", "Last-Modified"} & set(headers)
+
+        def old(environ: dict[str, Any], start_response: Any) -> Any:
+            return app({**environ, "HTTP_IF_MODIFIED_SINCE": "Fri, 01 Jan 2100 00:00:00 GMT"}, start_response)
+
+        assert get(old, "/dashboard/studies/0")[:2] == (200, whole)
+
+    def test_learning_curves_are_named_by_the_script_of_this_version(self, folder: Folder) -> None:
+        app = folder.watch()
+        plain, sent = get(app, "/static/bundle.js")[1], get(for_readers(app), "/static/bundle.js")
+        before, after = NUMBERED
+        assert plain[:2] == b"\x1f\x8b"  # packed, unlike what is sent
+        assert "Content-Encoding" not in sent[2]
+        assert (before in sent[1], sent[1].count(after)) == (False, 1)
+
+    @pytest.mark.parametrize(
+        ("method", "path"),
+        [
+            ("POST", "/api/studies"),
+            ("DELETE", "/api/studies/0"),
+            ("PUT", "/api/studies/0/note"),
+            ("PUT", "/api/studies/0/3/note"),
+        ],
+    )
+    def test_a_change_is_refused_with_a_reason_that_the_page_can_show(
+        self, method: str, path: str, folder: Folder
+    ) -> None:
+        status, body, headers = get(guarded(for_readers(folder.watch()), port=80), path, method=method)
+        assert (status, headers["Content-Type"]) == (403, "application/json")
+        assert "look at only" in json.loads(body)["reason"]
+
+
 @contextmanager
 def served(root: Path) -> Iterator[WSGIServer]:
     with serving(root, port=0) as server:
@@ -696,7 +749,17 @@ def served(root: Path) -> Iterator[WSGIServer]:
 
 
 class TestTheServer:
-    @pytest.mark.parametrize("path", ["/", "/dashboard", "/dashboard/"])
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/",
+            "/dashboard",
+            "/dashboard/",
+            "/dashboard/compare-studies",
+            "/dashboard/studies/7",
+            "/dashboard/studies/01",
+        ],
+    )
     def test_it_opens_on_the_verdicts_and_not_on_a_list_with_buttons_that_are_refused(
         self, path: str, folder: Folder
     ) -> None:
@@ -812,26 +875,63 @@ class TestTheCommand:
         assert [t[2] for t in OpenPage(app).poll()] == ["finished"] * 4
 
 
+_VOID = {"img", "input", "br", "hr", "link", "meta", "source"}
+
+
 class _Text(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.parts: list[str] = []
         self.images: list[str | None] = []
+        self.runs: list[str] = []
+        """the names that Knockout's script gives to trials"""
+        self.hidden: list[str] = []
+        """the text of what it hides"""
+        self.inside = 0
 
     def handle_data(self, data: str) -> None:
-        self.parts.append(data)
+        (self.hidden if self.inside else self.parts).append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside -= self.inside > 0 and tag not in _VOID
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.inside += (self.inside > 0 or "data-knockout-hidden" in found) and tag not in _VOID
+        if run := found.get("data-knockout-run"):
+            self.runs.append(run)
         if tag == "img":
             self.images.append(dict(attrs).get("src"))
 
 
-Visit = Callable[[str], _Text]
+class Visit(Protocol):
+    """Open a page of the dashboard in Chromium, and return what it shows.
+
+    The browser must not complain but of what `complains` of; `script` runs in the page beside its own.
+    """
+
+    def __call__(self, path: str, *, script: str = "", complains: str = "WebGL|GPU") -> _Text: ...
+
+
+def with_script(app: Any, script: str) -> Callable[[dict[str, Any], Any], Any]:
+    """The application with a script of a test in each of its pages."""
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["PATH_INFO"] == "/test.js":
+            start_response("200 OK", [("Content-Type", "text/javascript")])
+            return [script.encode()]
+        status, body, headers = get(app, environ["PATH_INFO"], query=environ["QUERY_STRING"], host=environ["HTTP_HOST"],
+                                    method=environ["REQUEST_METHOD"])  # fmt: skip
+        if environ["PATH_INFO"].startswith("/dashboard"):
+            body = body.replace(b"</head>", b'<script defer src="/test.js"></script></head>')
+        start_response(f"{status} Status", [*((headers | {"Content-Length": str(len(body))}).items())])
+        return [body]
+
+    return answer
 
 
 @pytest.fixture
 def visit(every_status: Folder, tmp_path: Path) -> Iterator[Visit]:
-    """Open a page of the dashboard in Chromium, without complaints of the browser, and return what it shows."""
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed; `make deps-debian` installs it")
     design = json.dumps(raw_design(every_status.root))  # a folder from somebody else may name a variant as it likes
@@ -848,12 +948,14 @@ def visit(every_status: Folder, tmp_path: Path) -> Iterator[Visit]:
         ),
     ]
     with served(every_status.root) as server:
+        app = server.get_app()
 
-        def open_page(path: str) -> _Text:
+        def open_page(path: str, *, script: str = "", complains: str = "WebGL|GPU") -> _Text:
+            server.set_app(with_script(app, script) if script else app)
             command = [str(CHROMIUM), *options, f"http://127.0.0.1:{server.server_port}{path}"]
             seen = subprocess.run(command, capture_output=True, text=True, timeout=120, env=dict(os.environ))
             assert seen.returncode == 0, seen.stderr
-            complaints = [s for s in seen.stderr.splitlines() if "CONSOLE" in s and not re.search("WebGL|GPU", s)]
+            complaints = [s for s in seen.stderr.splitlines() if "CONSOLE" in s and not re.search(complains, s)]
             assert complaints == []
             page = _Text()
             page.feed(seen.stdout)
@@ -868,7 +970,11 @@ class TestInABrowser:
         assert "Verdict\u2002" in visit("/").parts  # it opens on the verdicts
         page = visit("/dashboard/studies/0")
         assert {"History", "Timeline", "Intermediate values", "validation accuracy (no verdict)"} <= set(page.parts)
-        assert any(p.startswith("Params = [") and "variant: " in p for p in page.parts)
+        assert "Best Trials" in page.hidden
+        assert not [p for p in page.parts if p.startswith(("Best Trial", "Params = ["))]
+        curves = {p.strip() for p in page.parts}
+        assert {"baseline, seed 0", "up, seed 2", "<\u200bb>down<\u200b/b>, seed 1"} <= curves
+        assert not [p for p in curves if p.startswith("trial #")]
         assert any("27 planned: 9 finished, 1 diverged, 17 missing" in p for p in page.parts)
 
     def test_the_note_is_a_table_of_verdicts(self, visit: Visit) -> None:
@@ -890,11 +996,44 @@ class TestInABrowser:
         text = " ".join(page.parts)
         assert {"27 Trials", "Complete", "Fail", "Running"} <= set(page.parts)
         assert "crashed" in text
+        assert page.runs.count("raises, seed 0") == 2  # in the list, and above what it says
+        assert {"baseline, seed 0", "up, seed 0", "vanishes, seed 0"} <= set(page.runs)
+        assert "Note" in page.hidden
         assert f"ValueError: <\u200b{HTML[1:]}" in text
         assert page.images == []
-        running = " ".join(visit("/dashboard/studies/0/trials?numbers=8").parts)
+        shown = visit("/dashboard/studies/0/trials?numbers=8")
+        assert "Fail Trial" in shown.hidden
+        running = " ".join(shown.parts)
         assert re.search(r"step\s+3", running)
         assert re.search(r"loss\s+nan", running)
+
+    @pytest.mark.parametrize(
+        ("path", "parts"),
+        [
+            ("/dashboard/studies/0", ["#graph-hyperparameter-importances", "#plot-history .js-line"]),
+            ("/dashboard/studies/0/note", ["[data-testid=EditIcon]", "[title='Return to the top page']"]),
+        ],
+    )
+    def test_what_cannot_be_used_and_what_looks_like_a_verdict_is_not_drawn(
+        self, path: str, parts: list[str], visit: Visit
+    ) -> None:
+        size = "parts.map((p) => [...document.querySelectorAll(p)].map((e) => e.getBoundingClientRect().width > 0))"
+        script = f"""setTimeout(() => {{
+            const parts = {json.dumps(parts)}, line = document.createElement("p");
+            line.textContent = "drawn: " + JSON.stringify({size});
+            document.body.append(line);
+        }}, 6000);"""
+        (said,) = [p for p in visit(path, script=script).parts if p.startswith("drawn: ")]
+        assert json.loads(said.removeprefix("drawn: ")) == [[False], [False]]
+
+    def test_a_change_that_is_refused_says_why_on_the_page(self, visit: Visit) -> None:
+        page = visit(
+            "/dashboard/studies/0/note",
+            script='window.addEventListener("load", () => fetch("/api/studies/0", { method: "DELETE" }));',
+            complains="WebGL|GPU|403",
+        )
+        (said,) = [p for p in page.parts if p.startswith("Nothing was changed: ")]
+        assert "look at only" in said
 
     def test_names_are_text_in_plots_too(self, visit: Visit) -> None:
         page = visit("/dashboard/studies/0/analytics")
