@@ -138,7 +138,8 @@ def test_a_record_that_no_reader_can_use_is_named_by_every_command_and_trained_a
         ("status", root), ("report", root), ("pack", root, "--output", str(study.parent / "packed")),
         ("check", str(study), "--no-measure", *results), ("run", str(study), "--dry-run", *results),
     ):  # fmt: skip
-        assert says in knockout(*command, cwd=study.parent).stdout, command
+        expected = says.replace("counted as missing", "not packed") if command[0] == "pack" else says
+        assert expected in knockout(*command, cwd=study.parent).stdout, command
     done = run(study)
     assert f"set aside, and to be trained again: runs/{record.name}" in done.stdout
     assert done.returncode == 0

@@ -87,7 +87,7 @@ def test_the_calls_are_of_every_kind(parsed: Mapping[str, Any]) -> None:
     functions = {c["function"].rpartition(".")[2] for c in parsed["calls"]}
     assert functions >= {
         "arm", "estimate", "paired_t", "tost_paired", "worst_rank", "holm", "flipped", "wilcoxon", "jointly_flipped",
-        "pitman_morgan", "two_source", "per_seed", "discordant", "needs", "benjamini_hochberg", "mean",
+        "pitman_morgan", "two_source_interval", "per_seed", "discordant", "needs", "benjamini_hochberg", "mean",
     }  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def test_arrays_change_their_hashes_too() -> None:
         right = np.arange(5000) % 3 > 0
         other = right.copy()
         other[flip] = ~other[flip]
-        rows = [{"variant": v, "seed": 0, "correct": a} for v, a in (("base", right), ("v", other))]
+        rows = [{"variant": v, "seed": s, "correct": a} for v, a in (("base", right), ("v", other)) for s in range(3)]
         return hashes(compare(pd.DataFrame(rows), baseline="base"))["contrast", "v", "two_source", "mean"]
 
     assert at(0) != at(1)
@@ -204,11 +204,11 @@ def test_arrays_change_their_hashes_too() -> None:
 
 def test_an_array_too_large_to_keep_is_not_replayed() -> None:
     rights = np.arange(5000) % 3 > 0
-    rows = [{"variant": v, "seed": 0, "correct": rights} for v in ("base", "v")]
+    rows = [{"variant": v, "seed": s, "correct": rights} for v in ("base", "v") for s in range(3)]
     parsed = strict_json(account(compare(pd.DataFrame(rows), baseline="base")))
-    call = next(c for c in parsed["calls"] if c["function"].endswith(".two_source"))
-    assert call["arguments"]["differences"]["shape"] == [1, 5000]
-    with pytest.raises(ValueError, match=r"an input of shape \[1, 5000\] was too large to be kept"):
+    call = next(c for c in parsed["calls"] if c["function"].endswith(".two_source_interval"))
+    assert call["arguments"]["differences"]["shape"] == [3, 5000]
+    with pytest.raises(ValueError, match=r"an input of shape \[3, 5000\] was too large to be kept"):
         replay(call)
 
 
