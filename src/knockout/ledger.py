@@ -90,7 +90,7 @@ def read_ledger(root: Path, *, damaged: Literal["set_aside", "report"] = "report
 
 
 FOLDERS = ("runs", "attempts", "running", "figures", "set_aside")
-FILES = ("starts.log", "coordinator.json", "coordinator.lock")
+FILES = ("starts.log", "trainer.json", "coordinator.json", "coordinator.lock")
 
 
 def damaged_files(root: Path) -> list[tuple[Path, str]]:

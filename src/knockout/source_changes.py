@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knockout.design import Design, read_design
+from knockout.design import Design, DesignError, read_design
 from knockout.files import replace_json
 from knockout.ledger import Ledger
 from knockout.study import Study
@@ -113,8 +113,14 @@ def change_in_folder(root: Path, design: Design, ledger: Ledger) -> SourceChange
 
 
 def change_of_study(study: Study, root: Path, ledger: Ledger, ids: Iterable[str]) -> SourceChange:
-    """The sources of a study's results, with that of the trainer as the study's file names it."""
-    before = read_design(root)
+    """The sources of a study's results, with that of the trainer as the study's file names it.
+
+    What `--same-trainer` declared is lost with a design.json that cannot be read.
+    """
+    try:
+        before = read_design(root)
+    except DesignError:
+        before = None
     return source_change(
         ledger,
         ids,

@@ -103,7 +103,7 @@ def test_only_some_variants_decide_nothing(toy: WriteToy) -> None:
 
 
 def test_check_says_what_it_takes(toy: WriteToy) -> None:
-    told = verb("check", str(toy(seeds=ANYTIME, extra="placebo = 2"))).stdout.replace("\n", " ")
+    told = " ".join(verb("check", str(toy(seeds=ANYTIME, extra="placebo = 2"))).stdout.split())
     assert "and 2 placebo arms x at most 30 seeds = at most 150 runs" in told
     assert "The fewest seeds at which it can decide all 2 contrasts are 8" in told
 

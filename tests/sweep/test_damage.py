@@ -49,7 +49,7 @@ FILES = {
         for name in (
             *("design.json", "study.toml", "study.first.toml", "plan.toml", "plan.first.toml"),
             *("journal.log", "starts.log", "coordinator.lock", "coordinator.json", "records.parquet"),
-            *("report.html", "summary.csv", "figures/forest.csv"),
+            *("trainer.json", "report.html", "summary.csv", "figures/forest.csv"),
         )
     },
     **{f"run's {n}": f"runs/up-s1-*/{n}" for n in ("config.json", "outcome.json", "log.txt", "manifest.json")},
@@ -59,7 +59,15 @@ FILES = {
     "lock": "running/*.lock",
 }
 LOGS = ("journal.log", "starts.log")
-MADE_AGAIN = ("report.html", "summary.csv", "figures/forest.csv", "coordinator.json", "progress", "lock")
+MADE_AGAIN = (
+    "trainer.json",
+    "report.html",
+    "summary.csv",
+    "figures/forest.csv",
+    "coordinator.json",
+    "progress",
+    "lock",
+)
 """What says nothing that is not elsewhere."""
 OF_REPORT = re.compile(r"(report|analysis|\w+\.csv|figures/).*")
 
