@@ -294,7 +294,7 @@ def fragile(contrast: Contrast, *, short: bool = False) -> list[str]:
         rests = f"rests on seed {flips[0].seed}"
         return [rests] if short else [f"{rests[0].upper()}{rests[1:]}: leaving it out makes it {verdicts}."]
     if short:
-        return [f"rests on the number of seeds ({len(flips)} of {contrast.n_planned} change it)"]
+        return [f"rests on the number of seeds: {len(flips)} of {contrast.n_planned} change it"]
     which = ", ".join(str(x.seed) for x in flips[:8]) + (", ..." if len(flips) > 8 else "")
     return [
         (
