@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := ablate
 
-.PHONY: help ablate report dashboard test test-long check setup bench calibrate publish clean deps-debian
+.PHONY: help ablate report dashboard test test-long test-exhaustive check setup bench calibrate publish clean deps-debian
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## (.*)/\1\t\2/' | expand -t 16
@@ -30,10 +30,13 @@ test: $(VENV)/ready-dev  ## ruff, mypy, import-linter, and all tests but the lon
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not exhaustive"
 
 test-long: $(VENV)/ready-dev  ## the tests that train models, or kill and restart processes
-	$(BIN)/pytest -n 2 --dist worksteal -m long
+	$(BIN)/pytest -n 2 --dist worksteal -m "long and not exhaustive"
+
+test-exhaustive: $(VENV)/ready-dev  ## every kind of damage to every file of a study, of which test-long tries some
+	$(BIN)/pytest -n 2 --dist worksteal -m exhaustive
 
 setup: $(VENV)/ready  ## the environment, with the exact versions of constraints.txt
 

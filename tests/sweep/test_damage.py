@@ -113,15 +113,22 @@ def make_file(path: Path) -> None:
 
 
 def cases() -> list[ParameterSet]:
+    """All files with all kinds of damage: four of them quick, one for each file long, the others exhaustive."""
     quick = {("design.json", cut), ("design.json", make_folder), ("journal.log", flip), ("runs", make_file)}
-    every = [(f, d) for f in FILES for d in (cut, flip, empty, delete, make_folder, append)]
+    damages = (cut, flip, empty, delete, make_folder, append)
+    one_each = {(f, damages[i % len(damages)]) for i, f in enumerate(FILES)} | {(f, delete) for f in FOLDERS}
+    every = [(f, d) for f in FILES for d in damages]
     every += [(f, d) for f in FOLDERS for d in (delete, make_file)]
     return [
         pytest.param(
             kind,
             damage,
             id=f"{kind}-{damage.__name__}".replace(" ", "_"),
-            marks=() if (kind, damage) in quick else pytest.mark.long,
+            marks=()
+            if (kind, damage) in quick
+            else pytest.mark.long
+            if (kind, damage) in one_each
+            else pytest.mark.exhaustive,
         )
         for kind, damage in every
     ]
