@@ -16,7 +16,7 @@ import pandas as pd
 
 from knockout.analysis.inference.pairs import Arm, Rows, alive, arm, rows_of
 from knockout.analysis.inference.sensitivity import own_seed
-from knockout.analysis.inference.verdict import Verdict
+from knockout.analysis.inference.verdict import Verdict, by_both_tests
 from knockout.analysis.stats.effect_sizes import cliffs_delta
 from knockout.analysis.stats.independent import (
     Permuted,
@@ -323,10 +323,4 @@ def _verdict(
                 f" runs ({least:.3g}) is over {alpha:g} after Holm"
             )
         return "inconclusive", f"runs failed: worst-rank rank-sum test, p > {alpha:g}; never trivial or equivalent"
-    if p <= alpha and p_tost <= alpha:
-        return "trivial", f"a difference (p <= {alpha:g}), shown to be under {margin} (TOST p <= {alpha:g}), unpaired"
-    if p <= alpha:
-        return direction, f"a difference (p <= {alpha:g}), unpaired"
-    if p_tost <= alpha:
-        return "equivalent", f"no difference shown, and none as large as {margin} (TOST p <= {alpha:g}), unpaired"
-    return "inconclusive", f"neither a difference (p > {alpha:g}) nor equivalence (TOST p > {alpha:g}), unpaired"
+    return by_both_tests(p, p_tost, alpha=alpha, margin=margin, direction=direction, design=", unpaired")

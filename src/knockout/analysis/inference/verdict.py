@@ -174,10 +174,21 @@ def _verdict(
                 f" {alpha:g} after Holm"
             )
         return "inconclusive", f"runs failed: worst-rank test, p > {alpha:g}; never trivial or equivalent"
+    return by_both_tests(p, p_tost, alpha=alpha, margin=margin, direction=direction)
+
+
+def by_both_tests(
+    p: float, p_tost: float, *, alpha: float, margin: str, direction: Verdict, design: str = ""
+) -> tuple[Verdict, str]:
+    """The verdict of the test of a difference and of the equivalence test, both after Holm, and why.
+
+    `margin` with its unit; `direction`: the verdict of a shown difference; `design`: what is said of how it was tested.
+    """
     if p <= alpha and p_tost <= alpha:
-        return "trivial", f"a difference (p <= {alpha:g}), shown to be under {margin} (TOST p <= {alpha:g})"
+        return "trivial", f"a difference (p <= {alpha:g}), shown to be under {margin} (TOST p <= {alpha:g}){design}"
     if p <= alpha:
-        return direction, f"a difference (p <= {alpha:g})"
+        return direction, f"a difference (p <= {alpha:g}){design}"
     if p_tost <= alpha:
-        return "equivalent", f"no difference shown, and none as large as {margin} (TOST p <= {alpha:g})"
-    return "inconclusive", f"neither a difference (p > {alpha:g}) nor equivalence (TOST p > {alpha:g}) is shown"
+        return "equivalent", f"no difference shown, and none as large as {margin} (TOST p <= {alpha:g}){design}"
+    shown = f"neither a difference (p > {alpha:g}) nor equivalence (TOST p > {alpha:g}) is shown{design}"
+    return "inconclusive", shown
