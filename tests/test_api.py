@@ -45,9 +45,18 @@ def test_importing_it_loads_nothing_heavy() -> None:
         "print(sorted(heavy), sorted(knockout.__all__))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "[] ['Study', 'report', 'run']"
+    assert done.stdout.strip() == "[] ['Study', 'compare', 'compare_unpaired', 'report', 'run']"
 
 
 def test_what_it_does_not_have_it_says() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'runn'"):
         knockout.runn  # noqa: B018
+
+
+def test_comparisons_are_where_run_and_report_are() -> None:
+    from knockout import analysis
+
+    assert knockout.compare is analysis.compare
+    assert knockout.compare_unpaired is analysis.compare_unpaired
+    with pytest.raises(AttributeError, match="no attribute 'compares'"):
+        _ = knockout.compares

@@ -1,6 +1,6 @@
 """Knockout: ablation studies with paired seeds, corrected tests and verdicts that survive review.
 
-from knockout import Study, run, report
+from knockout import Study, run, report, compare
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path  # loaded where it is used: what the command loads first is little
 
+    from knockout.analysis import compare, compare_unpaired
     from knockout.analysis.report.write import Report
     from knockout.study import Study
     from knockout.sweep.coordinate import Ended
 
-__all__ = ["Study", "report", "run"]
+__all__ = ["Study", "compare", "compare_unpaired", "report", "run"]
 
 
 def run(
-    study: "Study", *, results: "str | Path" = "results", workers: int | None = None, quiet: bool = False
+    study: "Study",
+    *,
+    results: "str | Path" = "results",
+    workers: int | None = None,
+    quiet: bool = False,
+    keep_going: bool = False,
+    same_trainer: bool = False,
 ) -> "Ended":
     """Train what the study is missing below `results`, and say what it then has. As `knockout run`.
+
+    `keep_going`: go on where runs fail with the same error, one after the other. `same_trainer`: what has changed in
+    the trainer since there are results changes none of them.
 
     One line on standard output for each run that ends, unless `quiet`. Raises what a user can mend:
     `knockout.data.sources.DataError`, `knockout.sweep.owner.HeldError`, `knockout.sweep.coordinate.RefusedError`.
@@ -33,7 +43,14 @@ def run(
     from knockout.sweep.progress import PlainDisplay
 
     display = PlainDisplay(Console(file=cast("TextIO", stdout), highlight=False, quiet=quiet))
-    return run_study(study, results=Path(results), workers=workers, display=display)
+    return run_study(
+        study,
+        results=Path(results),
+        workers=workers,
+        display=display,
+        keep_going=keep_going,
+        same_trainer=same_trainer,
+    )
 
 
 def report(folder: "str | Path") -> "Report":
@@ -53,4 +70,8 @@ def __getattr__(name: str) -> Any:
         from knockout.study import Study
 
         return Study
+    if name in ("compare", "compare_unpaired"):  # with pandas and scipy
+        from knockout import analysis
+
+        return getattr(analysis, name)
     raise AttributeError(f"module 'knockout' has no attribute {name!r}")

@@ -249,7 +249,7 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     placebos = f" and {len(study.placebos)} placebo arm{'s' * (len(study.placebos) > 1)}" if study.placebos else ""
     most = "at most " if study.anytime else ""
     total = f"{most}{n} seeds = {most}{n * len(study.arms)} runs"
-    out.print(f"{k} variants and the baseline{placebos} x {total}, in blocks of one seed")
+    out.print(f"{k} variant{'s' * (k != 1)} and the baseline{placebos} x {total}, in blocks of one seed")
     if summary:
         text = 100 / summary["splits"]["test"]["count"]
         sizes = ", ".join(f"{split} {value['count']}" for split, value in summary["splits"].items())
