@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,7 +74,8 @@ def test_a_run_with_other_test_examples_than_those_before_it_is_a_crash(odd: Wri
     study = odd("other_count", seeds=3)
     done = run(study, "--workers", "2")
     assert statuses(study) == {"baseline": {"finished"}, "other_count": {"finished", "crashed"}}
-    assert 'metrics["test"]["count"]: got 199; expected 200, as in runs/baseline-s0-' in done.stdout
+    # as in the first record there is then, which two workers leave to chance
+    assert re.search(r'metrics\["test"\]\["count"\]: got 199; expected 200, as in runs/\w+-s\d-', done.stdout)
     report = knockout("report", str(root_of(study)), cwd=study.parent)
     assert report.returncode == 0, report.stderr
 
