@@ -1,4 +1,4 @@
-"""The registry: every factor that can be ablated, the baseline, and the variants of it.
+"""The registry: every factor that can be ablated, the baseline, its variants, and whole systems.
 
 A factor is one component of the model or of the training recipe. The defaults of `Factors` are the baseline; a variant
 is a constructor call that names what differs. What a variant changes is computed (`changes`), never written by hand.
@@ -20,35 +20,76 @@ BASELINE = "baseline"
 
 @dataclass(frozen=True, kw_only=True)
 class Factors:
-    """The components that a variant may change. Metadata are the bounds that study files are checked against."""
+    """The components that a variant may change. Metadata are the bounds that study files are checked against.
 
-    position: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    A factor with `batches` in its metadata changes which examples a batch holds, or their order.
+    """
+
+    position: Literal["sinusoidal", "learned", "none", "rope", "alibi", "t5", "sinusoidal_by_row"] = "sinusoidal"
     residual: bool = True
     scale: Literal["sqrt_dk", "none"] = "sqrt_dk"  # the divisor of the attention logits
     num_heads: int = field(default=8, metadata={"ge": 1})
-    pooling: Literal["mean", "max", "cls", "first"] = "mean"
-    norm: Literal["pre", "post"] = "pre"
+    pooling: Literal["mean", "max", "cls", "first", "last", "attention"] = "mean"
+    norm: Literal["pre", "post", "none"] = "pre"
     warmup: float = field(default=0.1, metadata={"ge": 0.0, "lt": 1.0})  # fraction of the optimiser steps
-    activation: Literal["relu", "gelu"] = "relu"
+    activation: Literal["relu", "gelu", "swiglu"] = "relu"
     dropout: float = field(default=0.1, metadata={"ge": 0.0, "lt": 1.0})
     clip_norm: float = field(default=1.0, metadata={"ge": 0.0})  # largest gradient norm; 0 is no clipping
     attention_mask: bool = True  # no attention to padding
     pooling_mask: bool = True  # padding is left out of the pooled vector
 
+    # The model.
+    encoder: Literal["transformer", "bilstm", "bag"] = "transformer"  # what stands between embedding and pooling
+    mixing: Literal["attention", "fourier", "none"] = "attention"  # what mixes the tokens of a text
+    feed_forward: bool = True
+    norm_kind: Literal["layer", "rms"] = "layer"
+    final_norm: bool = True  # a norm after the last layer, where norm = "pre"
+    head_size: int = field(default=0, metadata={"ge": 0, "le": 8192})  # d_k; 0 is d_model / num_heads
+    projections: Literal["separate", "tied_qk", "shared"] = "separate"  # of queries, keys and values
+    qk_norm: bool = False
+    mask_fill: Literal["minus_infinity", "minus_1e9", "after_softmax"] = "minus_infinity"  # of logits of padding
+    embedding_scale: bool = True  # embeddings times sqrt(d_model)
+    padding_embedding: Literal["zero", "trained"] = "zero"
+    initialisation: Literal["glorot", "torch", "torch_attention", "normal_02"] = "glorot"
+
+    # Places of dropout, beside the output of every sub-layer; the rate is `dropout`.
+    embedding_dropout: bool = True
+    attention_dropout: bool = False  # on the attention weights
+    ffn_dropout: bool = False  # between the two maps of the feed-forward network
+    double_ffn_dropout: bool = False  # a second time on the output of the feed-forward network
+    pooled_dropout: bool = False
+    dropout_at_test: bool = False
+
+    # Training.
+    schedule: Literal["cosine", "onecycle", "constant"] = "cosine"
+    label_smoothing: float = field(default=0.0, metadata={"ge": 0.0, "lt": 1.0})
+    word_dropout: float = field(default=0.0, metadata={"ge": 0.0, "lt": 1.0})  # share of tokens made unknown
+    weight_averaging: float = field(default=0.0, metadata={"ge": 0.0, "lt": 1.0})  # decay of the average per step
+    checkpointing: bool = False  # activations of layers are computed again in the backward pass
+    order: Literal["by_length", "shuffled", "by_class"] = field(default="by_length", metadata={"batches": True})
+    drop_last: bool = field(default=False, metadata={"batches": True})  # leave out the last batch if it is not full
+    padding: Literal["batch", "full"] = "batch"  # to the longest text of the batch, or to max_length
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """The hyperparameters that all runs of a study share: the sizes of the model, and training."""
+    """The hyperparameters: the sizes of the model, and training. A variant may change these as well.
+
+    `max_length` and `train_length` cut texts for this run only; the prepared data stay as they are.
+    """
 
     d_model: int = field(default=64, metadata={"section": "model", "ge": 2, "le": 8192})
     num_layers: int = field(default=2, metadata={"section": "model", "ge": 1, "le": 256})
     d_ff: int = field(default=256, metadata={"section": "model", "ge": 1, "le": 65536})
     epochs: int = field(default=3, metadata={"ge": 1, "le": 10_000})
-    batch_size: int = field(default=64, metadata={"ge": 1, "le": 65536})  # texts per optimiser step
+    batch_size: int = field(default=64, metadata={"ge": 1, "le": 65536, "batches": True})  # texts per optimiser step
     learning_rate: float = field(default=1e-3, metadata={"gt": 0.0, "le": 10.0})  # the peak
     weight_decay: float = field(default=0.01, metadata={"ge": 0.0, "lt": 1.0})
     weights: Literal["last", "best_validation"] = "last"  # the weights that are evaluated on the test split
     precision: Literal["float32", "bfloat16"] = "float32"  # of products and activations; weights are float32
+    initial_batch_size: int = field(default=0, metadata={"ge": 0, "le": 65536, "batches": True})  # 0: batch_size
+    max_length: int = field(default=0, metadata={"ge": 0, "le": 65536})  # tokens per text; 0: as in [data]
+    train_length: int = field(default=0, metadata={"ge": 0, "le": 65536})  # tokens per training text; 0: max_length
 
 
 VARIANTS: Mapping[str, Factors] = MappingProxyType(
@@ -56,35 +97,162 @@ VARIANTS: Mapping[str, Factors] = MappingProxyType(
         BASELINE: Factors(),
         "no_position": Factors(position="none"),
         "position_learned": Factors(position="learned"),
+        "rope": Factors(position="rope"),
+        "alibi": Factors(position="alibi"),
+        "t5_bias": Factors(position="t5"),
+        "position_by_row": Factors(position="sinusoidal_by_row"),
         "no_residual": Factors(residual=False),
         "no_scale": Factors(scale="none"),
         "heads_1": Factors(num_heads=1),
         "heads_16": Factors(num_heads=16),
+        "head_size_32": Factors(head_size=32),
+        "tied_qk": Factors(projections="tied_qk"),
+        "shared_qkv": Factors(projections="shared"),
+        "qk_norm": Factors(qk_norm=True),
+        "no_attention": Factors(mixing="none"),
+        "fourier": Factors(mixing="fourier"),
+        "no_ffn": Factors(feed_forward=False),
+        "gelu": Factors(activation="gelu"),
+        "swiglu": Factors(activation="swiglu"),
         "pool_max": Factors(pooling="max"),
         "pool_cls": Factors(pooling="cls"),
         "pool_first": Factors(pooling="first"),
+        "pool_last": Factors(pooling="last"),
+        "pool_attention": Factors(pooling="attention"),
         "post_norm": Factors(norm="post"),
+        "no_norm": Factors(norm="none"),
+        "no_final_norm": Factors(final_norm=False),
+        "rms_norm": Factors(norm_kind="rms"),
+        "no_embedding_scale": Factors(embedding_scale=False),
+        "init_torch": Factors(initialisation="torch"),
+        "init_torch_attention": Factors(initialisation="torch_attention"),
+        "init_normal": Factors(initialisation="normal_02"),
+        "no_attention_mask": Factors(attention_mask=False),
+        "pool_over_padding": Factors(pooling_mask=False),
+        "mask_1e9": Factors(mask_fill="minus_1e9"),
+        "mask_after_softmax": Factors(mask_fill="after_softmax"),
+        "trained_padding": Factors(padding_embedding="trained"),
+        "no_dropout": Factors(dropout=0.0),
+        "no_embedding_dropout": Factors(embedding_dropout=False),
+        "attention_dropout": Factors(attention_dropout=True),
+        "ffn_dropout": Factors(ffn_dropout=True),
+        "double_ffn_dropout": Factors(double_ffn_dropout=True),
+        "pooled_dropout": Factors(pooled_dropout=True),
+        "dropout_at_test": Factors(dropout_at_test=True),
         "no_warmup": Factors(warmup=0.0),
+        "no_clipping": Factors(clip_norm=0.0),
+        "onecycle": Factors(schedule="onecycle"),
+        "constant_rate": Factors(schedule="constant"),
+        "label_smoothing": Factors(label_smoothing=0.1),
+        "word_dropout": Factors(word_dropout=0.1),
+        "weight_averaging": Factors(weight_averaging=0.99),
+        "checkpointing": Factors(checkpointing=True),
+        "shuffled": Factors(order="shuffled"),
+        "sorted_by_class": Factors(order="by_class"),
+        "drop_last": Factors(drop_last=True),
+        "full_padding": Factors(padding="full"),
         # Interactions: two factors at once, named for both.
         "post_norm_no_warmup": Factors(norm="post", warmup=0.0),
         "no_residual_no_scale": Factors(residual=False, scale="none"),
     }
 )
 
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """A whole model with its training: a baseline for a study, or a variant that replaces the model."""
+
+    factors: Any
+    recipe: Any
+    source: str = ""
+
+
+SYSTEMS: Mapping[str, System] = MappingProxyType(
+    {
+        "tutorial_a": System(
+            factors=Factors(
+                final_norm=False, mask_fill="minus_1e9", pooling_mask=False, embedding_scale=False,
+                initialisation="torch", embedding_dropout=False, ffn_dropout=True, warmup=0.0, schedule="constant",
+                order="shuffled", padding="full",
+            ),
+            recipe=Recipe(d_model=128, num_layers=2, d_ff=512, learning_rate=2e-4, weight_decay=0.0),
+            source="a tutorial on classifying Chinese reviews: Pre-LN without a last norm, mean over padding, Adam",
+        ),
+        "tutorial_b": System(
+            factors=Factors(
+                norm="post", attention_mask=False, pooling_mask=False, embedding_scale=False, initialisation="torch",
+                attention_dropout=True, ffn_dropout=True, double_ffn_dropout=True, schedule="onecycle",
+                order="shuffled", drop_last=True, padding="full",
+            ),
+            recipe=Recipe(d_model=256, num_layers=3, d_ff=1024, learning_rate=3e-4, epochs=5),
+            source="a tutorial on IMDB: Post-LN, no mask, mean over padding, OneCycle",
+        ),
+        "tutorial_c": System(
+            factors=Factors(
+                position="sinusoidal_by_row", norm="post", attention_mask=False, pooling="first",
+                embedding_scale=False, padding_embedding="trained", initialisation="torch", ffn_dropout=True,
+                pooled_dropout=True, warmup=0.0, schedule="constant", clip_norm=0.0, order="shuffled", padding="full",
+            ),
+            recipe=Recipe(d_model=512, num_layers=6, d_ff=2048, learning_rate=1e-4, weight_decay=0.0),
+            source="a tutorial on IMDB: Post-LN, first token, positions by the row in the batch, Adam",
+        ),
+        "bilstm_attention": System(
+            factors=Factors(
+                encoder="bilstm", position="none", pooling="attention", embedding_scale=False, initialisation="torch",
+                schedule="onecycle", order="shuffled", drop_last=True,
+            ),
+            recipe=Recipe(d_model=200, num_layers=1, d_ff=256, learning_rate=3e-4, epochs=5),
+            source="the rival of the tutorial on IMDB: a bidirectional LSTM with additive attention (Bahdanau 2015)",
+        ),
+        "bag_of_embeddings": System(
+            factors=Factors(encoder="bag", position="none"),
+            recipe=Recipe(),
+            source="Joulin et al. 2017 (fastText): the mean of the embeddings and a linear classifier",
+        ),
+    }
+)  # fmt: skip
+
 PAPERS: Mapping[str, str] = MappingProxyType(
     {
-        "position": "Vaswani et al. 2017, 3.5 and table 3 (E)",
+        "position": "Vaswani et al. 2017, 3.5 and table 3 (E); Su et al. 2021 (rope); Press et al. 2022 (alibi); "
+        "Raffel et al. 2020, 2.1 (t5)",
         "residual": "Dong, Cordonnier & Loukas 2021: rank collapse without skip connections",
         "scale": "Vaswani et al. 2017, 3.2.1",
         "num_heads": "Vaswani et al. 2017, table 3 (A); Michel, Levy & Neubig 2019",
-        "pooling": "Devlin et al. 2019, 3 ([CLS]); Reimers & Gurevych 2019, table 6",
-        "norm": "Xiong et al. 2020: Pre-LN against Post-LN",
+        "pooling": "Devlin et al. 2019, 3 ([CLS]); Reimers & Gurevych 2019, table 6; Lin et al. 2017 (attention)",
+        "norm": "Xiong et al. 2020: Pre-LN against Post-LN; Zhang, Dauphin & Ma 2019: none",
         "warmup": "Vaswani et al. 2017, 5.3; Xiong et al. 2020, 3.1",
-        "activation": "Hendrycks & Gimpel 2016",
+        "activation": "Hendrycks & Gimpel 2016; Shazeer 2020 (swiglu)",
         "dropout": "Vaswani et al. 2017, 5.4",
         "clip_norm": "Pascanu, Mikolov & Bengio 2013",
         "attention_mask": "Vaswani et al. 2017, 3.2.3",
         "pooling_mask": "Reimers & Gurevych 2019, 3",
+        "encoder": "Hochreiter & Schmidhuber 1997 and Bahdanau, Cho & Bengio 2015 (bilstm); Joulin et al. 2017 (bag)",
+        "mixing": "Lee-Thorp et al. 2022 (fourier)",
+        "feed_forward": "Dong, Cordonnier & Loukas 2021, 3: attention without the MLP",
+        "norm_kind": "Zhang & Sennrich 2019 (rms)",
+        "final_norm": "Xiong et al. 2020, figure 1",
+        "head_size": "Bhojanapalli et al. 2020: heads of a fixed size",
+        "projections": "Kitaev, Kaiser & Levskaya 2020, 4: shared queries and keys",
+        "qk_norm": "Henry et al. 2020; Dehghani et al. 2023",
+        "mask_fill": "Vaswani et al. 2017, 3.2.3: minus infinity before the softmax",
+        "embedding_scale": "Vaswani et al. 2017, 3.4",
+        "padding_embedding": "Paszke et al. 2019: torch.nn.Embedding, padding_idx",
+        "initialisation": "Glorot & Bengio 2010; He et al. 2015 (torch.nn.Linear); Devlin et al. 2019 (normal, .02)",
+        "embedding_dropout": "Vaswani et al. 2017, 5.4",
+        "attention_dropout": "Devlin et al. 2019, A.2",
+        "ffn_dropout": "Vaswani et al. 2018 (tensor2tensor): dropout after the activation",
+        "double_ffn_dropout": "Srivastava et al. 2014: two masks at rate p drop 1 - (1 - p)^2",
+        "pooled_dropout": "Devlin et al. 2019: dropout before the classifier",
+        "dropout_at_test": "Gal & Ghahramani 2016: dropout in prediction",
+        "schedule": "Loshchilov & Hutter 2017 (cosine); Smith & Topin 2018 (onecycle)",
+        "label_smoothing": "Szegedy et al. 2016, 7",
+        "word_dropout": "Iyyer et al. 2015, 3.1",
+        "weight_averaging": "Polyak & Juditsky 1992; Izmailov et al. 2018",
+        "checkpointing": "Chen et al. 2016",
+        "order": "Bengio 2012, 3.1: shuffled examples; Khomenko et al. 2016: batches of similar length",
+        "drop_last": "Bengio 2012, 3.1",
+        "padding": "Khomenko et al. 2016",
     }
 )
 
