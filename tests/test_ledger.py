@@ -91,8 +91,8 @@ def test_a_record_reads_back_as_it_was_written(study: Study, root: Path) -> None
     record = ledger.records[run.id]
     expected = outcome_of(run)
     assert (record.run_id, record.path, record.status) == (run.id, folder, "finished")
-    assert record.config["factors"] == dataclasses.asdict(study.factors["heads_1"])
-    assert record.config["recipe"] == dataclasses.asdict(study.recipe)
+    assert record.config["factors"] == dataclasses.asdict(study.compared["heads_1"].factors)
+    assert record.config["recipe"] == dataclasses.asdict(study.baseline.recipe)
     assert (record.config["variant"], record.config["seed"], record.config["threads"]) == ("heads_1", 0, 1)
     assert record.outcome["metrics"] == expected.metrics
     assert record.outcome["costs"] == expected.costs

@@ -18,7 +18,7 @@ def test_it_reads_without_fault_and_its_values_are_the_defaults(tmp_path: Path) 
     study_path, plan_path = write_starter(tmp_path / "new")
     study = read_study(study_path)
     assert plan_path.read_text(encoding="utf-8") == default_plan_text() == study.plan_text
-    assert study.recipe == Recipe()
+    assert study.baseline.recipe == Recipe()
     assert study.run == RunSpec()
     assert study.data == DataSpec(source="rotten_tomatoes")
     assert study.variants == ("no_position", "heads_1", "heads_4")

@@ -108,12 +108,12 @@ says = "equal"
 """
     path = write_study(study_text(variants='["no_scale", "heads_4"]', seeds="[7, 0]", rest=rest))
     study = read_study(path)
-    assert list(study.factors) == ["baseline", "no_scale", "heads_4"]
+    assert list(study.compared) == ["baseline", "no_scale", "heads_4"]
     assert study.variants == ("no_scale", "heads_4")
-    assert study.factors["heads_4"] == Factors(num_heads=4)
+    assert study.compared["heads_4"].factors == Factors(num_heads=4)
     assert study.seeds == (7, 0)
-    assert (study.recipe.d_model, study.recipe.num_layers) == (32, 2)
-    assert type(study.recipe.learning_rate) is float
+    assert (study.baseline.recipe.d_model, study.baseline.recipe.num_layers) == (32, 2)
+    assert type(study.baseline.recipe.learning_rate) is float
     assert study.claims[0].metric == "accuracy"
     assert study.text == path.read_text(encoding="utf-8")
     assert study.plan == Plan()
@@ -159,7 +159,7 @@ def test_a_crossing_adds_the_cells_that_are_missing(write_study: WriteStudy) -> 
     study = read_study(write_study(study_text(variants=CROSSED, top='cross = [["post_norm", "no_warmup"]]')))
     assert study.cross == (("post_norm", "no_warmup"),)
     assert study.variants == ("post_norm", "heads_1", "no_warmup", "post_norm__and__no_warmup")
-    assert study.factors["post_norm__and__no_warmup"] == Factors(norm="post", warmup=0.0)
+    assert study.compared["post_norm__and__no_warmup"].factors == Factors(norm="post", warmup=0.0)
     assert len(design(study, data_id=DATA_ID)) == 3 * 5
 
 
@@ -175,8 +175,8 @@ def test_a_crossing_runs_every_combination_once(size: int, write_study: WriteStu
         Factors(**{f: v for (f, v), level in zip(changed.items(), levels, strict=False) if level})  # type: ignore[arg-type]
         for levels in product((0, 1), repeat=size)
     ]
-    assert len(study.factors) == len(cells) == 2**size
-    assert set(study.factors.values()) == set(cells)
+    assert len(study.compared) == len(cells) == 2**size
+    assert {arm.factors for arm in study.compared.values()} == set(cells)
     assert list(study.variants)[:size] == axes
     counts = [name.count("__and__") for name in study.variants]
     assert counts == sorted(counts)
@@ -203,7 +203,7 @@ def test_variants_that_change_several_factors_are_crossed_as_one(write_study: Wr
     text = study_text(variants='["post_norm_no_warmup", "heads_1"]', top='cross = [["post_norm_no_warmup", "heads_1"]]')
     study = read_study(write_study(text))
     assert study.variants[2:] == ("post_norm_no_warmup__and__heads_1",)
-    assert study.factors[study.variants[2]] == Factors(norm="post", warmup=0.0, num_heads=1)
+    assert study.compared[study.variants[2]].factors == Factors(norm="post", warmup=0.0, num_heads=1)
 
 
 def test_no_crossing_is_asked_for_by_default(write_study: WriteStudy) -> None:
@@ -509,7 +509,7 @@ def test_what_is_set_replaces_the_file_and_changes_the_digest(write_study: Write
     (path.parent / "plan.toml").write_text(default_plan_text(), encoding="utf-8")
     given = ["train.epochs=1", "model.d_model = 32", "data.tokens=char", "variants=['no_scale']", "plan.margin=2"]
     study = read_study(path, given)
-    assert (study.recipe.epochs, study.recipe.d_model, study.variants) == (1, 32, ("no_scale",))
+    assert (study.baseline.recipe.epochs, study.baseline.recipe.d_model, study.variants) == (1, 32, ("no_scale",))
     assert study.data is not None
     assert (study.data.tokens, study.plan.margin, study.overridden) == ("char", 2.0, ("margin",))
     assert study.text.endswith(
@@ -517,7 +517,7 @@ def test_what_is_set_replaces_the_file_and_changes_the_digest(write_study: Write
         "# set: variants = ['no_scale']\n# set: plan.margin = 2\n"
     )
     assert study.text.startswith(read_study(path).text)
-    assert read_study(path, ["train.epochs=2", "train.epochs=1"]).recipe.epochs == 1  # the last one counts
+    assert read_study(path, ["train.epochs=2", "train.epochs=1"]).baseline.recipe.epochs == 1  # the last one counts
 
 
 def test_the_copy_of_a_study_says_what_was_set(write_study: WriteStudy, tmp_path: Path) -> None:
@@ -527,7 +527,7 @@ def test_the_copy_of_a_study_says_what_was_set(write_study: WriteStudy, tmp_path
     copy.write_text(study.text, encoding="utf-8")
     plan.write_text(study.plan_text, encoding="utf-8")
     again = read_copy(copy, name="study", plan=plan, folders=())
-    assert (again.recipe, again.plan, again.text) == (study.recipe, study.plan, study.text)
+    assert (again.baseline.recipe, again.plan, again.text) == (study.baseline.recipe, study.plan, study.text)
     (fault,) = faults_of(copy)  # as a study file it would run without what was set
     assert "a copy from a results folder" in fault.got
 
@@ -795,9 +795,9 @@ def test_a_trainer_of_ones_own(write_study: WriteStudy, write_trainer: Callable[
     study = read_study(write_study(own_study(name)))
     assert study.trainer.path == f"{name}:train"
     assert study.trainer.version == 4
-    assert study.factors["deep"].depth == 5
+    assert study.compared["deep"].factors.depth == 5
     assert study.data is None
-    assert study.recipe is None
+    assert study.baseline.recipe is None
 
 
 @pytest.mark.parametrize(
@@ -1031,7 +1031,7 @@ def test_placebos_are_the_baseline_on_streams_of_their_own(write_study: WriteStu
     assert study.variants == ("heads_1", "no_scale")
     assert study.placebos == ("placebo_1", "placebo_2")
     assert list(study.arms) == ["baseline", "heads_1", "no_scale", "placebo_1", "placebo_2"]
-    assert study.arms["placebo_2"] == study.factors["baseline"]
+    assert study.arms["placebo_2"] == study.baseline
     runs = design(study, data_id=DATA_ID)
     assert [(r.seed, r.variant) for r in runs] == [(s, v) for s in range(3) for v in study.arms]
     assert len({r.id for r in runs}) == len({(r.variant, r.training_seed) for r in runs}) == 15

@@ -47,7 +47,7 @@ def test_installed_elsewhere_it_reads_a_study_and_plans(wheel: Path, tmp_path: P
         "from pathlib import Path\n"
         "from knockout.study import read_study\n"
         f"study = read_study(Path({str(study)!r}))\n"
-        "print(study.plan.margin, *study.factors)\n"
+        "print(study.plan.margin, *study.compared)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.split() == ["0.5", "baseline", "heads_1"], done.stderr

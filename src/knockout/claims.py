@@ -21,21 +21,17 @@ class Claim:
     text: str = ""
 
 
-def unused(factors: Mapping[str, Any], declared: Mapping[str, Any], claims: tuple[Claim, ...]) -> tuple[str, ...]:
+def unused(arms: Mapping[str, Any], declared: Mapping[str, Any], claims: tuple[Claim, ...]) -> tuple[str, ...]:
     """Sentences on the variants that are declared and not run, and on the claims on variants that are not run."""
     left_out = "which is not in the list `variants`"
     return (
-        *(
-            f"[variant.{name}] is not run: add {name} to the list `variants`"
-            for name in declared
-            if name not in factors
-        ),
-        *(f"claim {c.id} is not judged: it is on {c.variant}, {left_out}" for c in claims if c.variant not in factors),
+        *(f"[variant.{name}] is not run: add {name} to the list `variants`" for name in declared if name not in arms),
+        *(f"claim {c.id} is not judged: it is on {c.variant}, {left_out}" for c in claims if c.variant not in arms),
     )
 
 
 def read_claims(
-    raw: object, factors: Mapping[str, Any], known: AbstractSet[str], named: object, file: str
+    raw: object, arms: Mapping[str, Any], known: AbstractSet[str], named: object, file: str
 ) -> tuple[tuple[Claim, ...], list[Fault]]:
     """All claims of the file. They may be on a variant that is `known` and not run: leaving one out is no fault."""
     if not isinstance(raw, list) or not all(isinstance(c, dict) for c in raw):
@@ -47,9 +43,9 @@ def read_claims(
         claim = faults.take(build(Claim, table, file, f"claims {i}"))
         if claim is None:
             continue
-        run = [n for n in factors if n != BASELINE]
+        run = [n for n in arms if n != BASELINE]
         elsewhere = claim.variant in named or claim.variant in known
-        if factors and claim.variant not in run and (not elsewhere or claim.variant == BASELINE):
+        if arms and claim.variant not in run and (not elsewhere or claim.variant == BASELINE):
             got = f'on "{claim.variant}", which is no variant'
             hint = nearest(claim.variant, {*run, *known} - {BASELINE})
             faults.append(Fault(file=file, key=f"claims {i}.variant", got=got, allowed=", ".join(run), nearest=hint))

@@ -262,12 +262,16 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
             out.print(f"  note: {escape(note)}")
         for reason, count in summary["dropped"].items():
             out.print(f"  dropped: {count} ({escape(reason)})")
-    if study.recipe is not None:
-        out.print(f"recipe: {escape(fields_text(study.recipe))}")
-    rows = []
-    for name, factors in study.factors.items():
-        changed = ", ".join(change_text(key, *pair) for key, pair in changes(factors).items())
-        rows.append((name, printable(changed if name != BASELINE else fields_text(factors))))
+    base = study.baseline
+    if base.recipe is not None:
+        out.print(f"recipe: {escape(fields_text(base.recipe))}")
+    own = ", ".join(f"{key} {value_text(value)}" for key, (_, value) in changes(base.factors).items())
+    default = "the defaults (`knockout list`)"
+    rows = [(BASELINE, printable(": ".join(part for part in (base.system, own) if part) or default))]
+    for name, arm in study.compared.items():
+        if name != BASELINE:
+            differs = [change_text(key, *pair) for key, pair in arm.differences(base).items()]
+            rows.append((name, printable(", ".join(differs))))
     out.print(fitted((Column(name="variant", folds=True), Column(name="changes", folds=True)), rows, console=out))
 
 

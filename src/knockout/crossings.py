@@ -3,31 +3,31 @@
 import dataclasses
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Any
 
+from knockout.arms import Arm, build_faults
 from knockout.strict import Fault, got_text, nearest
 from knockout.trainers import Trainer
-from knockout.variants import BASELINE, changes
+from knockout.variants import BASELINE
 
 MAX_CROSSED = 5  # 2^5 cells
 MAX_NAME = 64  # as of every variant
 
 
 def cross_variants(
-    raw: object, factors: Mapping[str, Any], *, named: object, trainer: Trainer | None, recipe: Any, file: str
-) -> tuple[dict[str, Any], tuple[tuple[str, ...], ...], list[Fault]]:
-    """The variants that full factorials lack (name -> factors, pairs before threes), the crossings, and the faults.
+    raw: object, arms: Mapping[str, Arm], *, named: object, trainer: Trainer | None, file: str
+) -> tuple[dict[str, Arm], tuple[tuple[str, ...], ...], list[Fault]]:
+    """The variants that full factorials lack (name -> arm, pairs before threes), the crossings, and the faults.
 
-    `raw` is the value of `cross`, `factors` holds the variants that the study runs already, including the baseline, and
+    `raw` is the value of `cross`, `arms` holds the variants that the study runs already, including the baseline, and
     `named` is the value of `variants`.
     """
     allowed = f'lists of 2 to {MAX_CROSSED} different names of `variants`, such as [["one", "another"]]'
     if not isinstance(raw, list) or not all(isinstance(axes, list) for axes in raw):
         return {}, (), [Fault(file=file, key="cross", got=f"got {got_text(raw)}", allowed=allowed)]
     named = named if isinstance(named, list) else []  # a name of these that is no variant is a fault already
-    run = [name for name in factors if name != BASELINE]
+    run = [name for name in arms if name != BASELINE]
     collected: list[Fault] = []
-    known, there = dict(factors), set(factors.values())
+    known, there = dict(arms), set(arms.values())
     crossings: dict[frozenset[str], tuple[str, ...]] = {}
     for i, axes in enumerate(raw, 1):
         key = f"cross {i}"
@@ -38,7 +38,7 @@ def cross_variants(
             collected.append(Fault(file=file, key=key, got="the same names are crossed twice", allowed="once"))
             continue
         unknown = [name for name in axes if name not in run and (name == BASELINE or name not in named)]
-        for name in unknown if factors else ():
+        for name in unknown if arms else ():
             got, hint = f'"{name}" is not among the variants of this study', nearest(name, run)
             if name == BASELINE:
                 got, hint = "the baseline is a cell of every factorial and not named here", ""
@@ -46,19 +46,20 @@ def cross_variants(
         if trainer is None or not all(name in run for name in axes):
             continue
         crossings[frozenset(axes)] = tuple(axes)
-        new, wrong = _cells(axes, known, there, trainer, recipe, Fault(file=file, key=key))
+        new, wrong = _cells(axes, known, there, trainer, Fault(file=file, key=key))
         known |= new
         there |= set(new.values())
         collected += wrong
-    cells = {name: value for name, value in known.items() if name not in factors}
+    cells = {name: value for name, value in known.items() if name not in arms}
     return cells, tuple(crossings.values()), collected
 
 
 def _cells(
-    axes: list[str], known: Mapping[str, Any], there: set[Any], trainer: Trainer, recipe: Any, at: Fault
-) -> tuple[dict[str, Any], list[Fault]]:
-    """The combinations of the axes that are not there yet, name -> factors, pairs first. `at`: where they stand."""
-    own = {axis: {factor: after for factor, (_, after) in changes(known[axis]).items()} for axis in axes}
+    axes: list[str], known: Mapping[str, Arm], there: set[Arm], trainer: Trainer, at: Fault
+) -> tuple[dict[str, Arm], list[Fault]]:
+    """The combinations of the axes that are not there yet, name -> arm, pairs first. `at`: where they stand."""
+    base = known[BASELINE]
+    own = {axis: {k: after for k, (_, after) in known[axis].differences(base).items()} for axis in axes}
     collected: list[Fault] = []
     for one, other in combinations(axes, 2):
         if both := [factor for factor in own[one] if factor in own[other]]:
@@ -66,11 +67,10 @@ def _cells(
             collected.append(dataclasses.replace(at, got=got, allowed="variants that change different factors"))
     if collected:
         return {}, collected
-    checked = recipe is not None or trainer.recipe is None
-    of_axes = {fault for axis in axes if checked for fault in trainer.faults(known[axis], recipe).items()}
-    cells: dict[str, Any] = {}
+    of_axes = {fault.got for axis in axes for fault in build_faults(trainer, known[axis], at.file, axis)}
+    cells: dict[str, Arm] = {}
     for chosen in (c for size in range(2, len(axes) + 1) for c in combinations(axes, size)):
-        value = dataclasses.replace(known[BASELINE], **{k: v for axis in chosen for k, v in own[axis].items()})
+        value = base.changed({k: v for axis in chosen for k, v in own[axis].items()})
         if value in there:
             continue
         name = "__and__".join(chosen)
@@ -82,8 +82,6 @@ def _cells(
             collected.append(dataclasses.replace(at, got=got, allowed=way))
             continue
         cells[name] = value
-        for factor, why in trainer.faults(value, recipe).items() if checked else ():
-            if (factor, why) not in of_axes:  # a fault of an axis alone is reported there
-                got = f"{factor} = {got_text(getattr(value, factor))} {why}"
-                collected.append(Fault(file=at.file, key=f"variant {name}", got=got))
+        faults = build_faults(trainer, value, at.file, f"variant {name}")
+        collected += [fault for fault in faults if fault.got not in of_axes]  # a fault of an axis alone stands there
     return cells, collected

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import pydantic
 
+from knockout.arms import Arm
 from knockout.copies import oldest_copy, write_copies
 from knockout.errors import UserError
 from knockout.files import json_text, replace_json
@@ -84,9 +85,14 @@ class Variant:
     """One arm's factors, how they differ from the baseline's, and the papers that the differences come from."""
 
     factors: Mapping[str, object]
+    """with the fields of the recipe that the variant changes"""
     changes: Mapping[str, tuple[object, object]]
-    """factor -> (the baseline's level, this variant's)"""
+    """field -> (the baseline's value, this variant's); of the baseline itself, (the default, its own) of its factors"""
     papers: tuple[str, ...]
+    system: str = ""
+    """the registered system that it is made from"""
+    own_batches: tuple[str, ...] = ()
+    """the changes by which its batches hold other examples than the baseline's"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +139,7 @@ class Design:
     described: Mapping[str, Variant]
     """name -> what it is, the baseline among them"""
     recipe: Mapping[str, object]
-    """hyperparameters that all arms share"""
+    """the baseline's hyperparameters; a variant may change some"""
     run: RunSpec
     budget: Budget
     overridden: tuple[str, ...]
@@ -228,6 +234,10 @@ def save_design(root: Path, design: Design) -> None:
     document["runs"] = [{k: v for k, v in run.items() if v is not None} for run in document["runs"]]
     if not design.rebuilt:
         del document["rebuilt"]
+    for variant in document["described"].values():  # older files lack them
+        for key in ("system", "own_batches"):
+            if not variant[key]:
+                del variant[key]
     replace_json(root / FILE, {**document, CHECKSUM: digest(json_text(document))})
 
 
@@ -250,8 +260,11 @@ def planned_design(
         trainer=study.trainer.path,
         version=study.trainer.version,
         baseline=BASELINE,
-        described={name: _described(factors, study.trainer.papers) for name, factors in study.factors.items()},
-        recipe={} if study.recipe is None else asdict(study.recipe),
+        described={
+            name: _described(arm, study.baseline if name != BASELINE else None, study.trainer.papers)
+            for name, arm in study.compared.items()
+        },
+        recipe={} if study.baseline.recipe is None else asdict(study.baseline.recipe),
         run=study.run,
         budget=study.budget,
         overridden=study.overridden,
@@ -270,8 +283,8 @@ def _snapshot(study: Study, *, data_id: str) -> Snapshot:
     setting = Setting(
         trainer=study.trainer.path,
         version=study.trainer.version,
-        recipe={} if study.recipe is None else _levels(study.recipe),
-        factors={name: _levels(factors) for name, factors in study.factors.items()},
+        recipe={} if study.baseline.recipe is None else _levels(study.baseline.recipe),
+        factors={name: _levels_of(arm, study.baseline) for name, arm in study.compared.items()},
         data=_plain({**spec, **({"id": data_id} if data_id else {})}),
     )
     return Snapshot(
@@ -327,10 +340,16 @@ def _recovered(root: Path, study: Study, *, results: int) -> tuple[Snapshot, tup
     return _snapshot(study, data_id=""), (f"{laid} {said}",)
 
 
-def _described(factors: Any, papers: Mapping[str, str]) -> Variant:
-    changed = changes(factors)
+def _described(arm: Arm, baseline: Arm | None, papers: Mapping[str, str]) -> Variant:
+    """What an arm is. `baseline`: `None` for the baseline itself: how its factors differ from the defaults."""
+    changed = changes(arm.factors) if baseline is None else arm.differences(baseline)
+    factors = asdict(arm.factors)
     return Variant(
-        factors=asdict(factors), changes=dict(changed), papers=tuple(papers[k] for k in changed if k in papers)
+        factors={**factors, **{k: value for k, (_, value) in changed.items() if k not in factors}},
+        changes=dict(changed),
+        papers=tuple(papers[k] for k in changed if k in papers),
+        system=arm.system,
+        own_batches=() if baseline is None else arm.batch_fields(baseline),
     )
 
 
@@ -345,6 +364,12 @@ def _levels(factors: Any) -> Mapping[str, tuple[object, object]]:
     differing = changes(factors)
     levels = {key: differing.get(key, (value, value)) for key, value in asdict(factors).items()}
     return {key: (before, after) for key, (before, after) in _plain(levels).items()}
+
+
+def _levels_of(arm: Arm, baseline: Arm) -> Mapping[str, tuple[object, object]]:
+    """Key -> default, value of an arm's factors, and key -> the baseline's, its own of the recipe that it changes."""
+    factors = _levels(arm.factors)
+    return {**factors, **_plain({k: v for k, v in arm.differences(baseline).items() if k not in factors})}
 
 
 def _plain(value: Mapping[str, object]) -> dict[str, Any]:

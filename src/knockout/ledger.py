@@ -146,6 +146,7 @@ def clear_abandoned(root: Path) -> list[Path]:
 
 def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:
     """What a record says about what was run."""
+    arm = study.arms[run.variant]
     return {
         "schema": SCHEMA,
         "run_id": run.id,
@@ -154,8 +155,8 @@ def run_config(study: Study, run: Run, *, data_id: str) -> dict[str, Any]:
         "seed": run.training_seed,
         "trainer": study.trainer.path,
         "version": study.trainer.version,
-        "factors": asdict(study.arms[run.variant]),
-        "recipe": {} if study.recipe is None else asdict(study.recipe),
+        "factors": asdict(arm.factors),
+        "recipe": {} if arm.recipe is None else asdict(arm.recipe),
         "data": data_id,
         "threads": study.run.threads,
     }

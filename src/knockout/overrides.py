@@ -61,6 +61,8 @@ def apply_lines(raw: dict[str, Any], lines: Sequence[str], file: str) -> list[Fa
         for i, key in enumerate(path[:-1]):
             if path[:1] == ["plan"] and isinstance(raw.get("plan"), str):
                 raw["plan"] = {"file": raw["plan"]}  # `plan = "plan.toml"` is short for this
+            if path[:1] == ["baseline"] and isinstance(raw.get("baseline"), str):
+                raw["baseline"] = {"system": raw["baseline"]}
             inner = table.setdefault(key, {})
             if not isinstance(inner, dict):
                 at = ".".join(path[: i + 1])

@@ -3,7 +3,6 @@
 All faults of a file are reported at once, as `knockout.strict.Fault`s.
 """
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -13,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from knockout.arms import NAME, Arm, Stated, known_variants, read_arms
 from knockout.claims import Claim, claim_metrics, read_claims, unused
 from knockout.crossings import cross_variants
 from knockout.job import DataSpec
 from knockout.overrides import LINE, apply_lines, lines_in, override_lines, with_lines
 from knockout.plan import Plan, default_plan_text, read_plan, read_study_plan
 from knockout.seeds import placebo_streams, read_placebos, read_seeds
-from knockout.strict import Fault, Faults, FaultsError, build, got_text, load_toml, nearest, shown, unknown_keys
+from knockout.strict import Fault, Faults, FaultsError, build, got_text, load_toml, shown, unknown_keys
 from knockout.trainer_source import import_folders, import_path
 from knockout.trainers import DEFAULT_TRAINER, Trainer, describe_trainer
 from knockout.variants import BASELINE, changes
@@ -41,11 +41,10 @@ __all__ = [
 SCHEMA = 1
 """Of a run's id and record. Raised when their form changes."""
 
-NAME = re.compile(r"[a-z0-9_]{1,64}")
 RESERVED = ("benchmarks", "calibration", "reliability", "reference")
 TABLES = ("data", "model", "train", "run", "budget", "variant")
 KEYS = (
-    "question", "trainer", "variants", "cross", "seeds", "plan", "data", "model", "train", "run", "budget",
+    "question", "trainer", "variants", "baseline", "cross", "seeds", "plan", "data", "model", "train", "run", "budget",
     "max_seeds", "placebo", "variant", "claims",
 )  # fmt: skip
 DEVICE_FILES = {"con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(10))}
@@ -77,15 +76,14 @@ class Study:
     text: str
     question: str
     trainer: Trainer
-    factors: Mapping[str, Any]
-    """name -> factors, the baseline first, then the variants in the file's order"""
+    compared: Mapping[str, Arm]
+    """name -> what it is trained with, the baseline first, then the variants in the file's order"""
     seeds: tuple[int, ...]
     anytime: Literal["sign", "t"] | None
     """the e-process that ends the study early; `None` where all seeds are run"""
     placebos: tuple[str, ...]
     """A/A arms: the baseline trained with other seeds"""
     data: DataSpec | None
-    recipe: Any
     run: RunSpec
     budget: Budget
     plan: Plan
@@ -107,12 +105,17 @@ class Study:
     @property
     def variants(self) -> tuple[str, ...]:
         """The names without the baseline: one contrast each."""
-        return tuple(name for name in self.factors if name != BASELINE)
+        return tuple(name for name in self.compared if name != BASELINE)
 
     @property
-    def arms(self) -> Mapping[str, Any]:
-        """name -> factors of everything that is run: `factors`, then the placebos with the factors of the baseline."""
-        return {**self.factors, **dict.fromkeys(self.placebos, self.factors[BASELINE])}
+    def baseline(self) -> Arm:
+        """What the baseline is trained with."""
+        return self.compared[BASELINE]
+
+    @property
+    def arms(self) -> Mapping[str, Arm]:
+        """name -> what it is trained with, of everything that is run: `compared`, then the placebos as the baseline."""
+        return {**self.compared, **dict.fromkeys(self.placebos, self.baseline)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +141,13 @@ def digest(text: str) -> str:
 
 def run_id(study: Study, *, variant: str, seed: int, data_id: str) -> str:
     """sha256 of everything that can change the numbers of a run, and of nothing else."""
+    arm = study.compared[variant]
     identity = {
         "schema": SCHEMA,
         "trainer": study.trainer.path,
         "version": study.trainer.version,
-        "factors": {name: after for name, (_, after) in changes(study.factors[variant]).items()},
-        "recipe": {} if study.recipe is None else {k: after for k, (_, after) in changes(study.recipe).items()},
+        "factors": {name: after for name, (_, after) in changes(arm.factors).items()},
+        "recipe": {} if arm.recipe is None else {k: after for k, (_, after) in changes(arm.recipe).items()},
         "data": data_id,
         "threads": study.run.threads,
         "seed": seed,
@@ -227,16 +231,20 @@ def _study(
     data = faults.take(_data(trainer, tables["data"], file))
     run = faults.take(build(RunSpec, tables["run"], file, "run"))
     budget = faults.take(build(Budget, tables["budget"], file, "budget"))
-    recipe = faults.take(_recipe(trainer, tables["model"], tables["train"], file))
-    factors = faults.take(_factors(trainer, recipe, raw.get("variants"), tables["variant"], file))
+    stated_arms = Stated(
+        baseline=raw.get(BASELINE, {}), variants=raw.get("variants"), declared=tables["variant"],
+        model=tables["model"], train=tables["train"],
+    )  # fmt: skip
+    arms = faults.take(read_arms(trainer, stated_arms, file))
     cells, cross, wrong = cross_variants(
-        raw.get("cross", []), factors, named=raw.get("variants"), trainer=trainer, recipe=recipe, file=file
+        raw.get("cross", []), arms, named=raw.get("variants"), trainer=trainer, file=file
     )
     faults += wrong
-    factors |= cells
-    known = {*trainer.variants, *tables["variant"]} if trainer else set()
-    stated_claims = faults.take(read_claims(raw.get("claims", []), factors, known, raw.get("variants"), file))
-    claims = tuple(c for c in stated_claims if c.variant in factors)
+    arms |= cells
+    known = {*known_variants(trainer), *tables["variant"]} if trainer else set()
+    stated_claims = faults.take(read_claims(raw.get("claims", []), arms, known, raw.get("variants"), file))
+    claims = tuple(c for c in stated_claims if c.variant in arms)
+    faults += _length_faults(data, arms, file) if trainer is not None and trainer.path == DEFAULT_TRAINER else []
     faults += claim_metrics(claims, stated.plan, file) if stated is not None else []
     if faults:
         raise FaultsError(faults)
@@ -250,12 +258,11 @@ def _study(
         text=text,
         question=question,
         trainer=trainer,
-        factors=factors,
+        compared=arms,
         seeds=seeds,
         anytime=stated.plan.anytime if stopping == "anytime" else None,
         placebos=placebos,
         data=data if tables["data"] else None,
-        recipe=recipe,
         run=run,
         budget=budget,
         plan=stated.plan,
@@ -263,7 +270,7 @@ def _study(
         overridden=stated.overridden,
         claims=claims,
         cross=cross,
-        unused=unused(factors, tables["variant"], stated_claims),
+        unused=unused(arms, tables["variant"], stated_claims),
     )
 
 
@@ -313,96 +320,18 @@ def _data(trainer: Trainer | None, table: Mapping[str, Any], file: str) -> tuple
     return data, faults
 
 
-def _recipe(
-    trainer: Trainer | None, model: Mapping[str, Any], train: Mapping[str, Any], file: str
-) -> tuple[Any, list[Fault]]:
-    if trainer is None:
-        return None, []
-    if trainer.recipe is None:
-        return None, [*unknown_keys(model, (), file, "model"), *unknown_keys(train, (), file, "train")]
-    sections = {f.name: f.metadata.get("section", "train") for f in dataclasses.fields(trainer.recipe)}
-    faults = []
-    for table, raw in (("model", model), ("train", train)):
-        names = [n for n, section in sections.items() if section == table]
-        for fault in unknown_keys(raw, names, file, table):
-            key = fault.key.split(".", 1)[1]
-            other = f"{sections[key]}.{key}" if key in sections else fault.nearest
-            faults.append(dataclasses.replace(fault, nearest=other))
-    known = {k: v for k, v in {**model, **train}.items() if k in sections}
-    recipe, wrong = build(trainer.recipe, known, file, "")
-    if wrong:  # the keys that are right still show whether the variants can be built
-        bad = {fault.key.split(".")[0] for fault in wrong}
-        recipe, _ = build(trainer.recipe, {k: v for k, v in known.items() if k not in bad}, file, "")
-    faults += [dataclasses.replace(f, key=f"{sections[f.key.split('.')[0]]}.{f.key}") for f in wrong]
-    return recipe, faults
-
-
-def _factors(
-    trainer: Trainer | None, recipe: Any, names: object, declared: Mapping[str, Any], file: str
-) -> tuple[dict[str, Any], list[Fault]]:
-    """name -> factors of every variant that is run, the baseline first."""
-    if trainer is None:
-        return {}, []
-    faults = Faults()
-    own = faults.take(_declared(trainer, declared, file))
-    known = {name: value for name, value in {**trainer.variants, **own}.items() if name != BASELINE}
-    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-        got = "missing" if names is None else f"got {got_text(names)}"
-        faults.append(Fault(file=file, key="variants", got=got, allowed=f"a list of names from: {', '.join(known)}"))
-        return {}, faults
-    faults += _list_faults(names, known, declared, file)
-    factors = {BASELINE: trainer.factors()}
-    factors |= {n: known[n] for n in dict.fromkeys(names) if known.get(n) is not None}
-    faults += _variant_faults(trainer, recipe, factors, file)
-    return factors, faults
-
-
-def _declared(trainer: Trainer, declared: Mapping[str, Any], file: str) -> tuple[dict[str, Any], list[Fault]]:
-    """name -> factors of the study's own variants; `None` for one whose factors are wrong."""
-    faults = Faults()
-    own: dict[str, Any] = {}
-    for name, table in declared.items():
-        at = Fault(file=file, key=f"variant.{name}")
-        if not NAME.fullmatch(name):
-            faults.append(dataclasses.replace(at, got="a bad name", allowed="1 to 64 of a-z, 0-9 and _"))
-        elif name in trainer.variants or name == BASELINE:
-            got = f'"{name}" is a registered variant'
-            faults.append(dataclasses.replace(at, got=got, allowed="a name of your own"))
-        elif not isinstance(table, dict):
-            got, allowed = f"got {got_text(table)}", f"a table, [variant.{name}]"
-            faults.append(dataclasses.replace(at, got=got, allowed=allowed))
-        else:
-            own[name] = faults.take(build(trainer.factors, table, file, at.key))
-    return own, faults
-
-
-def _list_faults(names: list[str], known: Mapping[str, Any], declared: Mapping[str, Any], file: str) -> list[Fault]:
-    """What is wrong with the list `variants`: the baseline, unknown names and names that stand there twice."""
-    faults: list[Fault] = []
-    at = Fault(file=file, key="variants", allowed=", ".join(known))
-    for name in dict.fromkeys(names):
-        if name == BASELINE:
-            faults.append(dataclasses.replace(at, got="the baseline is always run and not named here"))
-        elif name not in known and name not in declared:
-            faults.append(dataclasses.replace(at, got=f'unknown variant "{name}"', nearest=nearest(name, known)))
-        if names.count(name) > 1:
-            faults.append(
-                dataclasses.replace(at, got=f'"{name}" stands here {names.count(name)} times', allowed="once")
-            )
-    return faults
-
-
-def _variant_faults(trainer: Trainer, recipe: Any, factors: Mapping[str, Any], file: str) -> list[Fault]:
-    """Variants that equal another one, and variants that the trainer cannot build with this recipe."""
-    faults: list[Fault] = []
-    seen: dict[Any, str] = {}
-    for name, value in factors.items():
-        key = "baseline" if name == BASELINE else f"variant {name}"
-        if value in seen:
-            got = "changes nothing" if seen[value] == BASELINE else f'is the same as "{seen[value]}"'
-            faults.append(Fault(file=file, key=key, got=got, allowed="a variant that differs from every other"))
-        seen.setdefault(value, name)
-        if recipe is not None or trainer.recipe is None:
-            for factor, why in trainer.faults(value, recipe).items():
-                faults.append(Fault(file=file, key=key, got=f"{factor} = {got_text(getattr(value, factor))} {why}"))
-    return faults
+def _length_faults(data: DataSpec | None, arms: Mapping[str, Arm], file: str) -> list[Fault]:
+    """Arms that ask for longer texts than the prepared data have."""
+    if data is None:
+        return []
+    return [
+        Fault(
+            file=file,
+            key="baseline" if name == BASELINE else f"variant {name}",
+            got=f"{field} = {length}, above data.max_length = {data.max_length}",
+            allowed=f"at most {data.max_length}, or a larger data.max_length",
+        )
+        for name, arm in arms.items()
+        for field in ("max_length", "train_length")
+        if (length := getattr(arm.recipe, field)) > data.max_length
+    ]

@@ -36,6 +36,10 @@ class Trainer:
     variants: Mapping[str, Any]
     papers: Mapping[str, str]
     faults: Any  # (factors, recipe) -> {factor: why it cannot be built}
+    systems: Mapping[str, Any] = field(default_factory=dict)
+    """name -> its `factors`, and what it states of the `recipe`"""
+    without_effect: Any = field(default=lambda _factors, _recipe: {}, compare=False)
+    """(factors, recipe) -> {field: why another value of it changes nothing}"""
     source: Source = field(default=Source(), compare=False)
     """as it was when the study was read"""
     folders: tuple[Path, ...] = ()
@@ -77,6 +81,7 @@ def describe_trainer(raw: object, file: str, folders: Sequence[Path] = ()) -> tu
         *([] if type(module.VERSION) is int else [f"VERSION is no integer: {got_text(module.VERSION)}"]),
         *(f"{n} is no frozen dataclass with defaults for all fields" for n in classes if not _frozen(module, n)),
     ]
+    wrong = wrong or _registry_faults(module)
     if wrong:
         return None, [Fault(file=file, key="trainer", got="; ".join(wrong), allowed=_contract())]
     return dataclasses.replace(_described(raw, module), source=source, folders=tuple(folders)), []
@@ -142,6 +147,27 @@ def _frozen(module: Any, name: str) -> bool:
     return given and bool(untyped.__dataclass_params__.frozen)
 
 
+def _registry_faults(module: Any) -> list[str]:
+    """What is wrong with the variants and systems that a trainer's module registers."""
+    wrong = []
+    for registry_name in ("VARIANTS", "SYSTEMS"):
+        entries = getattr(module, registry_name, {})
+        if not isinstance(entries, Mapping):
+            wrong.append(f"{registry_name} is no mapping of names")
+            continue
+        for name, entry in entries.items():
+            factors = entry if registry_name == "VARIANTS" else getattr(entry, "factors", None)
+            if not isinstance(factors, module.Factors):
+                wrong.append(f'{registry_name}["{name}"]: got {got_text(factors)}, and not an instance of Factors')
+            elif registry_name == "SYSTEMS":
+                recipe = getattr(module, "Recipe", None)
+                fields = {f.name for f in dataclasses.fields(recipe)} if recipe else set()
+                stated = getattr(entry, "recipe", None)
+                unknown = [k for k in stated if k not in fields] if isinstance(stated, Mapping) else ["recipe"]
+                wrong += [f'{registry_name}["{name}"]: Recipe has no field "{key}"' for key in unknown]
+    return wrong
+
+
 def _described(path: str, module: Any) -> Trainer:
     return Trainer(
         path=path,
@@ -151,4 +177,6 @@ def _described(path: str, module: Any) -> Trainer:
         variants=getattr(module, "VARIANTS", {}),
         papers=getattr(module, "PAPERS", {}),
         faults=getattr(module, "faults", lambda _factors, _recipe: {}),
+        systems=getattr(module, "SYSTEMS", {}),
+        without_effect=getattr(module, "without_effect", lambda _factors, _recipe: {}),
     )

@@ -129,7 +129,7 @@ def test_a_worker_that_reads_another_source_than_the_coordinator_leaves_no_resul
     state = survey(study, folder / "root")
     task = Task(
         root=folder / "root", runs=state.runs[:1], configs={r.id: state.config(r) for r in state.runs},
-        trainer=study.trainer.path, source="0" * 64, factors=study.factors["baseline"], recipe=study.recipe, data=None,
+        trainer=study.trainer.path, source="0" * 64, factors=study.baseline.factors, recipe=study.baseline.recipe, data=None,
         device="cpu", threads=1, workers=1, timeout_seconds=0.0,
     )  # fmt: skip
     with import_path(study.trainer.folders):

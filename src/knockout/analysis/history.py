@@ -126,7 +126,14 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
         rows.append(("Classes", ", ".join(data.classes) + _majority(data)))
     if data.tokens:
         rows.append(("Tokens", f"{data.tokens}, up to {data.max_length}, vocabulary {data.vocabulary:,}"))
+    base = design.described.get(design.baseline)
+    if base is not None and (base.system or base.changes):
+        own = _pairs({key: value for key, (_, value) in base.changes.items()})
+        rows.append(("Baseline", ": ".join(part for part in (base.system, own) if part)))
     rows += [("Recipe", _pairs(design.recipe))] if design.recipe else []
+    differing = {v: design.described[v].own_batches for v in results.variants if v in design.described}
+    unlike = ", ".join(f"{v} ({', '.join(keys)})" for v, keys in differing.items() if keys)
+    rows += [("Batches", f"the same examples in the same order in all arms but {unlike}")] if unlike else []
     hours = design.budget.hours
     rows.append(("Budget", f"{hours:g} hour{'' if hours == 1 else 's'} of training" if hours else "no limit"))
     overridden = f" (the study's own: {', '.join(design.overridden)})" if design.overridden else ""

@@ -32,7 +32,7 @@ class Blocks:
         lost: Iterable[Run],
     ) -> None:
         """`design`: as it would be laid down now. `lost`: the runs without a result that are not tried now."""
-        self.root, self.design, self.judged = root, design, frozenset(study.factors)
+        self.root, self.design, self.judged = root, design, frozenset(study.compared)
         self.number = {seed: i for i, seed in enumerate(study.seeds)}
         self.open: list[set[str]] = [set() for _ in study.seeds]  # ids without a result
         for run in ledger.missing([r for r in runs if r.variant in self.judged]):

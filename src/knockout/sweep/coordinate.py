@@ -369,6 +369,7 @@ class _Sweep:
             self._count(answer)
 
     def _task(self, run: Run) -> Task:
+        arm = self.study.arms[run.variant]
         used = Counter(task.device for task in self.executor.in_flight)
         return Task(
             root=self.root.resolve(),  # a trainer may change the folder that a worker is in
@@ -376,8 +377,8 @@ class _Sweep:
             configs={run.id: self.survey.config(run)},
             trainer=self.study.trainer.path,
             source=self.study.trainer.source.sha256,
-            factors=self.study.arms[run.variant],
-            recipe=self.study.recipe,
+            factors=arm.factors,
+            recipe=arm.recipe,
             data=self.survey.data.ref,
             device=min(self.machine.devices, key=lambda device: used[device]),
             threads=self.study.run.threads,
@@ -392,15 +393,15 @@ def _names(runs: Iterable[Run]) -> str:
 
 
 def _refuse_mixed(survey: Survey, device: str) -> None:
-    here = {
-        "device": device.partition(":")[0],
-        "precision": str(getattr(survey.study.recipe, "precision", "")),
-        "torch": torch_version(),
-    }
     records = survey.ledger.records
     for run in survey.runs:
         if run.id not in records:
             continue
+        here = {
+            "device": device.partition(":")[0],
+            "precision": str(getattr(survey.study.arms[run.variant].recipe, "precision", "")),
+            "torch": torch_version(),
+        }
         there = records[run.id].outcome["environment"]
         differs = [f"{k} {there.get(k)} there, {v} here" for k, v in here.items() if there.get(k) != v]
         if differs:

@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 
+from knockout.arms import Arm
 from knockout.job import RECORDED, DataRef, Job, Outcome, Stopped
 from knockout.study import Study
 from knockout.sweep.answer import objective
@@ -72,20 +73,20 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
     A trainer that never calls `progress` cannot be stopped after a few steps: one run is trained to its end, and all
     others are taken to be like it.
     """
-    share = TOTAL_SECONDS / len(study.factors)
+    share = TOTAL_SECONDS / len(study.compared)
     executor = LocalExecutor(_measure, workers=1, threads=study.run.threads, folders=study.trainer.folders)
     paces: dict[str, Pace] = {}
     peak = 0
     began = time.perf_counter()
     start = 0.0
-    first = next(iter(study.factors))
+    first = next(iter(study.compared))
     try:
-        for name in (first, *study.factors):  # the first call of a worker loads what later ones find there
+        for name in (first, *study.compared):  # the first call of a worker loads what later ones find there
             sample = _Sample(
                 trainer=study.trainer.path,
                 variant=name,
-                factors=study.factors[name],
-                recipe=study.recipe,
+                factors=study.compared[name].factors,
+                recipe=study.compared[name].recipe,
                 seed=study.seeds[0],
                 data=data,
                 device=device,
@@ -101,18 +102,15 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
             if not start:
                 start = time.perf_counter() - began
             if paces[name].note == WHOLE:
-                paces = dict.fromkeys(study.factors, paces[name])
+                paces = dict.fromkeys(study.compared, paces[name])
                 break
     finally:
         executor.close()
-    extra = _evaluation(study, summary)
-    whole = paces[first].note == WHOLE
-    extra = 0.0 if whole else extra  # that run was evaluated, too
-    training = sum(p.steps * p.seconds_per_step for p in paces.values()) * (1 + extra)
-    before = sum(p.seconds_before for p in paces.values())
-    base = paces[first]  # a placebo is the baseline once more
-    training += len(study.placebos) * base.steps * base.seconds_per_step * (1 + extra)
-    before += len(study.placebos) * base.seconds_before
+    whole = paces[first].note == WHOLE  # that run was evaluated, too
+    extra = {name: 0.0 if whole else _evaluation(study.compared[name], summary) for name in paces}
+    times = {name: 1 + len(study.placebos) * (name == first) for name in paces}  # a placebo is the baseline once more
+    training = sum(times[n] * p.steps * p.seconds_per_step * (1 + extra[n]) for n, p in paces.items())
+    before = sum(times[n] * p.seconds_before for n, p in paces.items())
     seconds = len(study.seeds) * (training + before)
     steps = max(p.steps for p in paces.values())
     test = summary.get("splits", {}).get("test", {}).get("count", 0)
@@ -122,16 +120,16 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
         start_seconds=start,
         seconds=seconds,
         whole=whole,
-        evaluation_counted=whole or extra > 0,
+        evaluation_counted=whole or extra[first] > 0,
         peak_bytes=peak,
         disk_bytes=record * len(study.seeds) * len(study.arms),
     )
 
 
-def _evaluation(study: Study, summary: Mapping[str, Any]) -> float:
+def _evaluation(arm: Arm, summary: Mapping[str, Any]) -> float:
     """Time of evaluation over that of training, from the numbers of texts; 0 where they are not known."""
     counts = {name: split["count"] for name, split in summary.get("splits", {}).items()}
-    epochs = getattr(study.recipe, "epochs", 0)
+    epochs = getattr(arm.recipe, "epochs", 0)
     if not counts or not epochs:
         return 0.0
     read = epochs * counts["validation"] + counts["test"]

@@ -12,12 +12,13 @@ import filelock
 import numpy as np
 from numpy.typing import NDArray
 
+from knockout.design import read_design
 from knockout.job import Outcome
 from knockout.ledger import results_in
 from knockout.sweep.outcomes import AnswerError
 
-SAME = ("trainer", "version", "recipe", "data")
-"""Runs whose records agree on these have the same test examples, whatever their variant and seed."""
+SAME = ("trainer", "version", "data")
+"""Runs of one design whose records agree on these have the same test examples, whatever their variant and seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ def expected_examples(root: Path, config: Mapping[str, Any], *, count: int | Non
     if count is not None:
         yield Examples(count=count, labels=None, source="the study's data")
         return
-    key = json.dumps([str(root), *(config.get(name) for name in SAME)], default=str)
+    key = json.dumps([str(root), *(config.get(name) for name in (*SAME, "recipe"))], default=str)
     if key not in _known:
         (root / "running").mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(root / "running" / "examples"):
@@ -72,9 +73,16 @@ def why_others(outcome: Outcome, expected: Examples | None) -> str:
 
 
 def _recorded(root: Path, config: Mapping[str, Any]) -> Examples | None:
-    """Those of the first finished run in the folder that was made with the same trainer, recipe and data."""
+    """Those of the first finished run of the design that was made with the same trainer and data.
+
+    A run of an earlier design of the folder counts where its recipe is the same, too.
+    """
+    design = read_design(root)
+    planned = {run.id for run in design.runs} if design else set()
     for record in results_in(root):
-        if record.status == "finished" and all(record.config.get(name) == config.get(name) for name in SAME):
+        same = all(record.config.get(name) == config.get(name) for name in SAME)
+        ours = record.config.get("run_id") in planned or record.config.get("recipe") == config.get("recipe")
+        if record.status == "finished" and same and ours:
             count = record.outcome["metrics"]["test"]["count"]
             labels = _digest(record.table("predictions")["label"].to_numpy()) if record.has("predictions") else None
             return Examples(count=count, labels=labels, source=f"runs/{record.path.name}")

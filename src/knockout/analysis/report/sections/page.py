@@ -30,13 +30,14 @@ def study_page(
 ) -> Page:
     """The report of a study. `late`: variant -> why its contrast is exploratory."""
     design, recipe = results.design, results.design.recipe
+    runs, rate = needed_runs(results, comparison), recipe.get("learning_rate")
+    changed_rate = any("learning_rate" in levels for levels in results.changes.values())
+    one_rate = rate if isinstance(rate, float) and not changed_rate else None
     tuning = (
         "one learning rate for all variants (not tuned per variant)"
-        if "learning_rate" in recipe
+        if one_rate is not None
         else "nothing tuned per variant"
     )
-    runs, rate = needed_runs(results, comparison), recipe.get("learning_rate")
-    rate = rate if isinstance(rate, float) else None
     with recording(comparison.trace):
         costs = tables.cost_rows(results)
     return Page(
@@ -59,9 +60,7 @@ def study_page(
             ),
             setting.failed_and_missing(_troubles(runs), unchecked=results.unchecked),
             setting.costs(costs, workers=history.workers(results)),
-            setting.limits(
-                sentences.limits(comparison.contrasts, learning_rate=rate if isinstance(rate, float) else None)
-            ),
+            setting.limits(sentences.limits(comparison.contrasts, learning_rate=one_rate)),
             setting.provenance(
                 history.provenance_rows(results, version=version("knockout")),
                 files="summary.csv (runs), contrasts.csv (tests), costs.csv (seconds, memory, machines), figures/*.csv"
