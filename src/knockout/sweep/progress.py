@@ -9,6 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from knockout.lines import print_lines
+from knockout.plurals import plural
 from knockout.study import Run
 from knockout.sweep.answer import Answer
 from knockout.sweep.owner import Progress
@@ -85,10 +87,10 @@ class PlainDisplay:
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.watch.start(total=total, done=done, workers=workers)
-        self.say(f"{total} runs, {done} of them done before; {workers} workers")
+        self.say(f"{plural(total, 'run')}, {done} of them done before; {plural(workers, 'worker')}")
 
     def say(self, line: str) -> None:
-        self.console.print(Text(line), soft_wrap=True)
+        print_lines(self.console, Text(line))
 
     def ended(self, answer: Answer) -> None:
         self.watch.count(answer)
@@ -138,14 +140,14 @@ class LiveDisplay:
         self.running({})
 
     def say(self, line: str) -> None:
-        self.live.console.print(Text(line), soft_wrap=True)
+        print_lines(self.live.console, Text(line))
 
     def ended(self, answer: Answer) -> None:
         self.watch.count(answer)
         style = "" if answer.status == "finished" else "bold red"
         if style:
             line = line_of(answer, self.watch.reasons)
-            self.live.console.print(Text(line, style=style), soft_wrap=True)
+            print_lines(self.live.console, Text(line, style=style))
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)

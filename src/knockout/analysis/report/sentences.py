@@ -12,6 +12,7 @@ from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.power import paired_to_unpaired, span
 from knockout.design import Variant
+from knockout.plurals import plural
 from knockout.study import Plan
 
 DASH = "–"
@@ -111,10 +112,6 @@ def change(described: Mapping[str, Variant], variant: str) -> str:
 
 def listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
-
-
-def plural(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def shown(text: str) -> str:

@@ -7,7 +7,8 @@ from knockout.analysis.report import sentences
 from knockout.analysis.report.blocks import Bullets, Cell, Definitions, Page, Section, Table, table
 from knockout.analysis.report.sections import setting
 from knockout.analysis.report.sections.verdicts import difference_header
-from knockout.analysis.report.sentences import DASH, number, p_equals, p_text, plural, signed
+from knockout.analysis.report.sentences import DASH, number, p_equals, p_text, signed
+from knockout.plurals import plural
 
 WEAKER = (
     "Unpaired: nothing says which runs share a seed, so runs of each variant are compared with all runs of the baseline"
