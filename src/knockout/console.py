@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from knockout.plan import Plan
     from knockout.source_changes import SourceChange
     from knockout.study import Run, Study
+    from knockout.sweep.estimate import Pace
     from knockout.sweep.owner import Progress
     from knockout.sweep.survey import Survey
 
@@ -234,9 +235,30 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
         say(f"- {escape(study.trainer.path)}: {note}")
     if "test accuracy" in {p.objective for p in cost.paces.values()}:
         say("- it reports no validation split: what is shown of a run is its test accuracy")
+    if (
+        study.trainer.path != DEFAULT_TRAINER
+        and not cost.whole
+        and not any(pace.trouble for pace in cost.paces.values())
+    ):
+        say(f"- {escape(answer_text(cost.paces))}")
     for name, pace in cost.paces.items():
         if pace.trouble:
-            say(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}")
+            say(f"- [red]{escape(name)} did not train[/red]: {escape(pace.trouble)}")
+
+
+def answer_text(paces: "Mapping[str, Pace]") -> str:
+    """Of which variants the answer of a trainer of one's own was checked, in words."""
+    from knockout.sweep.estimate import ANSWER_SECONDS
+    from knockout.sweep.progress import describe
+
+    seen = [name for name, pace in paces.items() if pace.answered]
+    if len(seen) == len(paces):
+        return "the trainer's answer was checked, on one whole run of every variant"
+    if seen:
+        return f"the trainer's answer was checked on one whole run of {', '.join(seen)}, and not of the other variants"
+    one = describe(next(iter(paces.values())).run_seconds)
+    why = f"a run takes about {one}, and only what ends within {ANSWER_SECONDS:.0f} s is trained to its end here"
+    return f"the trainer's answer was not checked: {why}"
 
 
 def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:

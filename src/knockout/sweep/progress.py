@@ -15,6 +15,10 @@ from knockout.study import Run
 from knockout.sweep.answer import Answer
 from knockout.sweep.owner import Progress
 
+UNKNOWN = "time left: not known yet"
+START_MATTERS_SECONDS = 60.0
+"""In a session shorter than that, the start of the workers is no part of the pace."""
+
 
 def describe(seconds: float) -> str:
     """A duration in words, rounded: seconds, minutes or hours."""
@@ -32,6 +36,8 @@ class Watch:
         self.total = self.done = self.workers = self.ended_here = 0
         self.started = time.monotonic()
         self.share_running = 0.0
+        self.first_ended: tuple[float, float] | None = None
+        """when the first run ended, and how many had been trained by then, parts of runs counted"""
         self.reasons = Reasons()
 
     def start(self, *, total: int, done: int, workers: int) -> None:
@@ -42,15 +48,25 @@ class Watch:
         if answer.status != "stopped":
             self.done += 1
             self.ended_here += 1
+            if self.first_ended is None:
+                self.first_ended = time.monotonic(), 1 + self.share_running
 
     def time_left(self) -> str:
-        """The time left in words, from the pace so far, with parts of runs in flight counted; "" once all is done."""
+        """The time left in words, from the pace of this session's runs, once one has ended; "" once all is done."""
         if self.done >= self.total:
             return ""
-        pace = self.ended_here + self.share_running
-        if pace < 0.5:
-            return "time left: not known yet"
-        left = (time.monotonic() - self.started) / pace * max(0.0, self.total - self.done - self.share_running)
+        if self.first_ended is None:
+            return UNKNOWN
+        now, trained = time.monotonic(), self.ended_here + self.share_running
+        begun, before = self.started, 0.0
+        few = self.total - self.done + self.ended_here <= 2 * self.workers
+        if now - self.started < START_MATTERS_SECONDS and not few:
+            if self.ended_here <= self.workers:
+                return UNKNOWN
+            begun, before = self.first_ended  # without the start of the workers, which takes as long as short runs do
+        if trained <= before:
+            return UNKNOWN
+        left = (now - begun) / (trained - before) * max(0.0, self.total - self.done - self.share_running)
         return f"about {describe(left)} left"
 
 

@@ -38,7 +38,7 @@ def study_page(
     runs, rate = needed_runs(results, comparison), recipe.get("learning_rate")
     rate = rate if isinstance(rate, float) else None
     with recording(comparison.trace):
-        costs = tables.cost_rows(results)
+        costs = setting.costs(tables.cost_rows(results), workers=history.workers(results))
     return Page(
         title=f"Ablation study “{design.study}”, {tuning}",
         question=design.question,
@@ -58,10 +58,8 @@ def study_page(
                 claims, later=history.later_claims(results), margin=comparison.metric.size(comparison.plan.margin)
             ),
             setting.failed_and_missing(_troubles(runs), unchecked=results.unchecked),
-            setting.costs(costs, workers=history.workers(results)),
-            setting.limits(
-                sentences.limits(comparison.contrasts, learning_rate=rate if isinstance(rate, float) else None)
-            ),
+            costs,
+            setting.limits(sentences.limits(comparison.contrasts, learning_rate=rate, costs=costs is not None)),
             setting.provenance(
                 history.provenance_rows(results, version=version("knockout")),
                 files="summary.csv (runs), contrasts.csv (tests), costs.csv (seconds, memory, machines), figures/*.csv"
