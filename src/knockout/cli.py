@@ -166,7 +166,7 @@ def init(
     study, *others = write_starter(folder, trainer=trainer)
     say(f"written: {escape(', '.join(map(str, (study, *others[:-1]))))} and {escape(str(others[-1]))}")
     if trainer:
-        say("explained in:", whole=page("docs/your-own-model.md"))
+        say("explained in:", whole=str(page("docs/your-own-model.md")))
     say("next:", whole=f"knockout check {study}")
 
 

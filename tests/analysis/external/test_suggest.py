@@ -219,6 +219,15 @@ def test_names_that_look_like_a_variant_and_a_seed(names: list[str], pattern: st
     assert seed_pattern_of(names) == pattern
 
 
+def test_columns_in_a_list_with_commas_are_named_one_by_one(tmp_path: Path) -> None:
+    write(tmp_path / "runs.csv", configured())
+    given = ("--variant", "use_residual,num_heads", "--baseline", "use_residual=True,num_heads=8", "--metric", "acc")
+    done = knockout("compare", "runs.csv", *given, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "repeat the option for each of several columns" in done.stderr
+    assert "--variant use_residual --variant num_heads" in done.stderr
+
+
 def test_three_ways_to_seeds_exclude_each_other(tmp_path: Path) -> None:
     write(tmp_path / "runs.csv", percent())
     done = knockout("compare", "runs.csv", "--unpaired", "--seed", "seed", cwd=tmp_path)

@@ -166,6 +166,11 @@ def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     if not missing or columns.wide:
         return
     told = f"no column {quoted_list(missing)}"
+    listed = _split_lists(sheet, columns.names)
+    if listed:
+        chosen = replace(columns, variant=listed[0], configuration=tuple(listed))
+        yield Need(option="--variant", got=f"{told}; {REPEAT}", asked=_with(asked, chosen))
+        return
     if columns.configuration:
         named = [name if name in sheet.cells else next(iter(similar(name, sheet.header)), "") for name in columns.names]
         if all(named):
@@ -188,12 +193,27 @@ def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         yield Need(option="--variant", got=got, asked=_with(asked, chosen))
 
 
+REPEAT = "repeat the option for each of several columns"
+
+
+def _split_lists(sheet: Sheet, names: Sequence[str]) -> list[str]:
+    """The columns that names with commas list; empty where one of them is not there."""
+    parts = [part.strip() for name in names for part in ([name] if name in sheet.cells else name.split(","))]
+    return parts if all(part in sheet.cells for part in parts) else []
+
+
 def _seed(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     columns = asked.columns
     missing = [name for name in columns.seeds if name.strip() not in sheet.cells]
     if not missing or (columns.wide and columns.variant in sheet.cells):  # the columns are the seeds
         return
     told = f"no column {quoted_list(missing)}"
+    listed = _split_lists(sheet, columns.seeds)
+    if listed:
+        yield Need(
+            option="--seed", got=f"{told}; {REPEAT}", asked=_with(asked, replace(asked.columns, seed=tuple(listed)))
+        )
+        return
     found = seed_columns(sheet, taken=[*columns.names, columns.metric])
     if found:
         more = f"; or {quoted_list(found[1:], most=4)}" if found[1:] else ""
