@@ -235,6 +235,10 @@ def test_an_unpaired_comparison_is_labelled_on_the_terminal_and_in_the_report(tm
     assert "unpaired" in done.stdout.splitlines()[0]
     assert "Unpaired: nothing says which runs share a seed" in done.stdout
     assert '"seed" was not read: an unpaired comparison was asked for. Paired is stronger.' in done.stdout
+    assert "Minimum detectable" in done.stdout.splitlines()[0]
+    table = pd.read_csv(tmp_path / "runs_report" / "contrasts.csv")
+    assert (table["detectable_first"] > table["detectable"]).all()
     page = (tmp_path / "runs_report" / "report.md").read_text(encoding="utf-8")
+    assert "Minimum detectable: the smallest difference that Welch's test" in page
     assert page.startswith("# Unpaired comparison of runs.csv")
     assert "paired t test" not in page.replace("unpaired t test", "")
