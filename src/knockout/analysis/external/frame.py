@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from knockout.analysis.external.statuses import meant
 from knockout.analysis.inference.pairs import Seed
 from knockout.errors import UserError
 from knockout.strict import got_text, nearest
@@ -192,7 +193,7 @@ def statuses_of(
     states, diverged, absent = [], [], []
     for i, (word, value) in enumerate(zip(given, values, strict=True)):
         if not isinstance(word, str) or word not in STATUSES:
-            hint = nearest(word, STATUSES) if isinstance(word, str) else ""
+            hint = meant(word) if isinstance(word, str) else ""
             raise FrameError(
                 f"row {i}: {columns.status} is {got_text(word)}; one of {', '.join(STATUSES)} is needed"
                 + (f'; did you mean "{hint}"?' if hint else "")
