@@ -137,6 +137,10 @@ def page(rows: Sequence[Row]) -> str:
         " arms alike, which is a null; `one variant fails`: it alone does, which is an effect, so its own verdict is"
         " not counted. A false verdict is `better`, `worse` or `trivial`: p <= alpha after Holm."
     )
+    unpaired = (
+        "Runs without seeds are independent normal values, and share nothing but the baseline of their study, whose sd"
+        f" is {SPREAD:g} texts. The power there is at the minimum detectable difference of the true sds."
+    )
     count = f"{len(rows)} rows, of which {len(rows) - len(missed)} are within and {len(missed)} are not."
     lines = [
         "# Does the plan keep its error rates?",
@@ -146,6 +150,8 @@ def page(rows: Sequence[Row]) -> str:
         how,
         "",
         laws,
+        "",
+        unpaired,
         "",
         count,
         "",
