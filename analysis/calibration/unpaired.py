@@ -37,7 +37,7 @@ def arms(rng: np.random.Generator, sizes: Sizes, *, k: int, gain: float = 0.0) -
     """The arms of one study, whose K variants are all better by `gain` examples."""
 
     def drawn(n: int, mean: float, sd: float) -> list[float]:
-        return np.minimum(np.rint(mean + sd * rng.normal(size=n)), TEXTS).tolist()
+        return [float(x) for x in np.minimum(np.rint(mean + sd * rng.normal(size=n)), TEXTS)]
 
     baseline = drawn(sizes.baseline, TYPICAL, sizes.sd)
     runs = (sizes.variant, sizes.baseline)

@@ -320,13 +320,13 @@ def _read(
             read = precise(values, columns.metric, kind=kind_of(frame[columns.metric]))
             values, rounding = read.values, read.rounding
             made += [read.note] if read.note else []
-        states = faults.of(lambda: statuses_of(frame, values, columns, made, columns.metric))
+        states = faults.of(partial(statuses_of, frame, values, columns, made, columns.metric))
     if states is not None:
         faults.of(lambda: further(states))
     measured = None
     if states is not None and values is not None and way is not None and unit is not None:
         measured = faults.of(
-            lambda: measured_as(frame, values, states, columns, arrays=arrays, unit=unit, way=way, notes=made)
+            partial(measured_as, frame, values, states, columns, arrays=arrays, unit=unit, way=way, notes=made)
         )
     faults.stop()
     assert names is not None

@@ -280,8 +280,9 @@ def _needs(arms: Arms, of: Sequence[str], metric: Metric, plan: Plan, k: int) ->
     a, b = arms.variant, arms.baseline
     if any(arms.failed) or min(len(a), len(b)) < FEWEST or (len(set(a)) == 1 and len(set(b)) == 1):
         return None
-    sds = [float(np.std(x, ddof=1)) * metric.scale for x in (a, b)]
-    return traced((*of, "needs"), unpaired_needs, *sds, *arms.planned, k, plan.alpha, plan.power)
+    sd, sd_baseline = (float(np.std(x, ddof=1)) * metric.scale for x in (a, b))
+    n, n_baseline = arms.planned
+    return traced((*of, "needs"), unpaired_needs, sd, sd_baseline, n, n_baseline, k, plan.alpha, plan.power)
 
 
 def unpaired_estimate(variant: Sequence[float], baseline: Sequence[float], scale: float) -> UnpairedEstimate | None:
