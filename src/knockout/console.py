@@ -81,24 +81,24 @@ def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]",
 
 def print_unpaired(comparison: "UnpairedComparison") -> None:
     """Print the verdicts of an unpaired comparison, and that it is the weaker one."""
-    from knockout.analysis.report.sections.unpaired import WEAKER
+    from knockout.analysis.report.sections.unpaired import WEAKER, unpaired_rows, unpaired_titles
 
-    shown = comparison.verdict_table()
-    last = len(shown.columns) - 1
-    kept = ("difference", "holm")  # beside names and verdicts, where there is room for little else
-    columns = [
-        Column(
-            name=c.title,
-            right=c.number,
-            folds=i in (0, last),
-            least=NAMES if i == 0 else 14,
-            drop=0 if i in (0, last) or any(word in c.title.lower() for word in kept) else last - i,
-            below=i == last,
-            verdict=i == last,
-        )
-        for i, c in enumerate(shown.columns)
+    titles = {name: title.removeprefix("#") for name, title in unpaired_titles(comparison).items()}
+    columns = (
+        Column(name=titles["variant"], folds=True, least=NAMES),
+        Column(name=titles["runs"], right=True, drop=5),
+        Column(name=titles["failed runs"], right=True, drop=4),
+        Column(name=titles["level"], right=True, drop=3),
+        Column(name="Difference [95 % CI]", right=True),
+        Column(name=titles["detectable"], right=True, drop=2),
+        Column(name=titles["p"], right=True, drop=1),
+        Column(name=titles["p (Holm)"], right=True),
+        Column(name=titles["verdict"], folds=True, least=14, below=True, verdict=True),
+    )
+    rows = [
+        [printable("; ".join(part for part in (row[name].text, *row[name].notes) if part)) for name in titles]
+        for row in unpaired_rows(comparison)
     ]
-    rows = [[printable("; ".join(part for part in (cell.text, *cell.notes) if part)) for cell in r] for r in shown.rows]
     out.print(fitted(columns, rows, console=out))
     out.print()
     say(f"[bold]{escape(WEAKER)}[/bold]")
