@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,6 @@ from knockout.design import read_design, write_design
 from knockout.strict import Fault, FaultsError
 from knockout.study import Study, design, read_study, run_id
 from knockout.variants import SYSTEMS, VARIANTS, Factors, Recipe
-
 
 WriteStudy = Callable[..., Path]
 
@@ -84,9 +84,9 @@ def test_a_registered_variant_is_a_baseline(read: Callable[..., Study]) -> None:
 
 
 def test_a_variant_may_change_any_field_of_the_recipe(read: Callable[..., Study]) -> None:
-    values = {
-        "num_layers": 6, "d_model": 32, "d_ff": 64, "learning_rate": 0.01, "batch_size": 16, "epochs": 1, "max_length": 8,
-        "train_length": 8, "weight_decay": 0.5,
+    values: dict[str, Any] = {
+        "num_layers": 6, "d_model": 32, "d_ff": 64, "learning_rate": 0.01, "batch_size": 16, "epochs": 1,
+        "max_length": 8, "train_length": 8, "weight_decay": 0.5,
     }  # fmt: skip
     text = "".join(f"[variant.v_{key}]\n{key} = {value}\n" for key, value in values.items())
     study = read(", ".join(f'"v_{key}"' for key in values), rest=text)

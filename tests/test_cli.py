@@ -166,7 +166,7 @@ def test_data_says_what_is_in_a_set(tmp_path: Path) -> None:
     assert told.returncode == 0, told.stderr
     assert re.search(r"^unsplit +201 +0 +1 +0$", told.stdout, re.MULTILINE), told.stdout
     assert "max_length = 4 cuts 100.0% of the training texts and 33.3% of their tokens" in told.stdout
-    assert "max_length = 6 keeps 95 % of them whole" in told.stdout
+    assert "max_length = 6 keeps at least 95 % of them whole" in told.stdout
     assert "dropped: 1 (repeats in the data)" in told.stdout
     assert [p.name for p in tmp_path.iterdir() if p.name != "cache"] == ["mine.csv"]
 
@@ -240,6 +240,24 @@ def test_dead_runs_are_named_when_a_study_ends_and_by_status(tmp_path: Path) -> 
     line = "2 of the finished runs are dead (no better than a constant answer): baseline seed 0, heads_1 seed 0"
     assert line in ran.stdout
     assert line in knockout("status", "results/dead", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "repeated"),
+    [
+        (("--only", "baseline,heads_1"), "`--only baseline --only heads_1`"),
+        (("--set", "seeds=1,train.epochs=2"), "`--set seeds=1 --set train.epochs=2`"),
+    ],
+)
+def test_a_list_with_commas_is_answered_with_the_option_repeated(
+    given: tuple[str, str], repeated: str, tmp_path: Path
+) -> None:
+    study = 'question = "q"\nvariants = ["heads_1"]\nseeds = 3\n[data]\nsource = "rotten_tomatoes"\n'
+    (tmp_path / "s.toml").write_text(study, encoding="utf-8")
+    ran = knockout("run", "s.toml", *given, cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (2, "")  # no "results: ..." before a refusal
+    assert f"repeat the option: {repeated}" in ran.stderr
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_misspelt_set_is_told_at_once(tmp_path: Path) -> None:

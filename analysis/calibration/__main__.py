@@ -1,7 +1,8 @@
 """`make calibrate`: does the plan keep its error rates? Writes `results/calibration/calibration.{csv,md}`.
 
-`python -m analysis.calibration [--quick] [--into FOLDER]`. `--quick` runs a hundredth of the repetitions. That shows
-only that everything runs; it prints the page unless a folder is named. Results repeat exactly on any number of
+`python -m analysis.calibration [--quick] [--only START] [--into FOLDER]`. `--quick` runs a hundredth of the
+repetitions. That shows only that everything runs; it prints the page unless a folder is named. `--only` runs the cases
+whose ids begin so, and keeps the other rows as they were written before. Results repeat exactly on any number of
 processes: the random numbers of a case come from its id, and each 250 repetitions have their own.
 """
 
@@ -136,6 +137,10 @@ def page(rows: Sequence[Row]) -> str:
         " arms alike, which is a null; `one variant fails`: it alone does, which is an effect, so its own verdict is"
         " not counted. A false verdict is `better`, `worse` or `trivial`: p <= alpha after Holm."
     )
+    unpaired = (
+        "Runs without seeds are independent normal values, and share nothing but the baseline of their study, whose sd"
+        f" is {SPREAD:g} texts. The power there is at the minimum detectable difference of the true sds."
+    )
     count = f"{len(rows)} rows, of which {len(rows) - len(missed)} are within and {len(missed)} are not."
     lines = [
         "# Does the plan keep its error rates?",
@@ -145,6 +150,8 @@ def page(rows: Sequence[Row]) -> str:
         how,
         "",
         laws,
+        "",
+        unpaired,
         "",
         count,
         "",
@@ -200,6 +207,35 @@ def read(path: Path) -> list[Row]:
         return [Row(**record) for record in csv.DictReader(file)]
 
 
+def kept(folder: Path, defined: Sequence[Case], chosen: Sequence[Case]) -> list[Row]:
+    """The rows in a folder of the cases that do not run again.
+
+    Raises `SystemExit` where one of them is not there, or is of other claims or repetitions than the case has now.
+    """
+    path = folder / "calibration.csv"
+    there = {r.id: r for r in read(path)} if path.is_file() else {}
+    rows = []
+    for case in [c for c in defined if c not in chosen]:
+        row = there.get(case.id)
+        if row is None or _described(row) != (
+            *(case.part, case.setting, case.what, case.claim),
+            str(case.repetitions),
+        ):
+            raise SystemExit(f"{path}: the row of {case.id} is not there, or of an earlier setting: run it too")
+        rows.append(row)
+    return rows
+
+
+def _described(row: Row) -> tuple[str, ...]:
+    return row.part, row.setting, row.what, row.claim, row.repetitions
+
+
+def in_order(rows: Sequence[Row], defined: Sequence[Case]) -> list[Row]:
+    """The rows in the order in which their cases are defined."""
+    place = {c.id: i for i, c in enumerate(defined)}
+    return sorted(rows, key=lambda r: place[r.id])
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run everything, and write it."""
     parser = argparse.ArgumentParser(
@@ -207,9 +243,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="a hundredth of the repetitions: shows only that it runs")
     parser.add_argument("--into", type=Path, metavar="FOLDER", help=f"where to write; {TARGET} unless --quick is given")
+    parser.add_argument(
+        "--only", default="", metavar="START", help="run the cases whose ids begin so, and keep the rows of all others"
+    )
     told = parser.parse_args(arguments)
-    rows = run(cases(), scale=0.01 if told.quick else 1.0)
+    defined = cases()
+    chosen = [c for c in defined if c.id.startswith(told.only)]
+    if not chosen:
+        parser.error(f'no case whose id begins with "{told.only}"')
     folder = told.into or (None if told.quick else TARGET)
+    before = [] if folder is None or not told.only else kept(folder, defined, chosen)
+    rows = in_order([*before, *run(chosen, scale=0.01 if told.quick else 1.0)], defined)
     if folder is None:
         print(page(rows), end="")
     else:

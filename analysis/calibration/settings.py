@@ -6,12 +6,14 @@
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from analysis.calibration import simulate as sim
-from analysis.calibration.simulate import FAILS, PLAN, Law, Simulation
+from analysis.calibration import unpaired
+from analysis.calibration.simulate import FAILS, PLAN, SPREAD, Law, Simulation
+from analysis.calibration.unpaired import Sizes
 from knockout.analysis.stats.e_process import Process
 from knockout.analysis.stats.power import t_power, tost_power
 
@@ -51,6 +53,7 @@ class Case:
 def cases() -> list[Case]:
     """Everything that is simulated."""
     found = [*_family(), *_coverage(), *_power(), *_intervals(), *_peeking(), *_tost(), *_two_source(), *_worst_rank()]
+    found += _unpaired()
     assert len({c.id for c in found}) == len(found)
     return found
 
@@ -296,4 +299,72 @@ def _worst_rank() -> Iterable[Case]:
             nominal=PLAN.alpha,
             repetitions=6000,
             simulate=partial(sim.worst_rank_size, n=n),
+        )
+
+
+UNPAIRED = (
+    Sizes(variant=3, baseline=3),
+    Sizes(variant=5, baseline=5),
+    Sizes(variant=10, baseline=10),
+    Sizes(variant=5, baseline=20),
+    Sizes(variant=3, baseline=3, ratio=3),
+    Sizes(variant=5, baseline=5, ratio=3),
+    Sizes(variant=10, baseline=10, ratio=3),
+    Sizes(variant=5, baseline=20, ratio=3),
+    Sizes(variant=20, baseline=5, ratio=3),
+)
+"""with equal and unequal sds and sizes; where both are unequal, the smaller arm is the noisy one or the quiet one"""
+
+
+def _unpaired() -> Iterable[Case]:
+    part = "Runs without seeds: Welch's test, unpaired"
+    guessed = "Welch's degrees of freedom are themselves estimated, from few runs"
+    for sizes in UNPAIRED:
+        name = f"{sizes.variant}v{sizes.baseline}" + ("" if sizes.ratio == 1 else f"-sd{sizes.ratio:g}")
+        sds = "equal sds" if sizes.ratio == 1 else f"sd {sizes.ratio:g} times the baseline's"
+        setting = f"{sizes.variant} runs against {sizes.baseline}, {sds}"
+        for k in (1, 5):
+            yield Case(
+                id=f"unpaired/error/{name}/k{k}",
+                part=part,
+                setting=f"{setting}, K = {k}",
+                what="any of them better, worse or trivial where none differs",
+                claim="at most",
+                nominal=PLAN.alpha,
+                repetitions=8000 if k == 1 else 4000,
+                simulate=partial(unpaired.unpaired_error, sizes=sizes, k=k),
+                because=guessed,
+            )
+        yield Case(
+            id=f"unpaired/coverage/{name}",
+            part=part,
+            setting=setting,
+            what="the 95 % interval holds the truth",
+            claim="is",
+            nominal=0.95,
+            repetitions=8000,
+            simulate=partial(unpaired.unpaired_coverage, sizes=sizes),
+            because=guessed,
+        )
+        yield Case(
+            id=f"unpaired/tost/{name}",
+            part=part,
+            setting=f"{setting}; the baseline's is a sixth of the margin; exactly at the margin, K = 1",
+            what="called equivalent or trivial",
+            claim="at most",
+            nominal=PLAN.alpha,
+            repetitions=8000,
+            simulate=partial(unpaired.unpaired_alike, sizes=replace(sizes, sd=SPREAD / 6), k=1, effect=1.0),
+            because=guessed,
+        )
+        yield Case(
+            id=f"unpaired/power/{name}",
+            part=part,
+            setting=f"{setting}, better by the minimum detectable difference",
+            what="p <= .05, tested alone",
+            claim="is",
+            nominal=PLAN.power,
+            repetitions=8000,
+            simulate=partial(unpaired.unpaired_power, sizes=sizes),
+            because=guessed,
         )

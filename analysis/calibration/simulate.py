@@ -136,12 +136,12 @@ def family_error(rng: np.random.Generator, repetitions: int, *, law: Law, n: int
     A variant that alone fails does differ: its own verdict is left out, and the others are counted.
     """
     first = 1 if law == "one variant fails at .2" else 0
-    return _each(repetitions, lambda: any(j.verdict in MOVED for j in verdicts(study(rng, law, n=n, k=k))[first:]))
+    return each(repetitions, lambda: any(j.verdict in MOVED for j in verdicts(study(rng, law, n=n, k=k))[first:]))
 
 
 def unadjusted_error(rng: np.random.Generator, repetitions: int, *, n: int, k: int) -> Array:
     """Whether any of the 95 % intervals leaves out 0: what a reader gets who takes verdicts from them."""
-    return _each(repetitions, lambda: any(not _holds(pairs) for pairs in study(rng, "normal", n=n, k=k)))
+    return each(repetitions, lambda: any(not _holds(pairs) for pairs in study(rng, "normal", n=n, k=k)))
 
 
 def touched(rng: np.random.Generator, repetitions: int, *, n: int, k: int) -> Array:
@@ -153,7 +153,7 @@ def touched(rng: np.random.Generator, repetitions: int, *, n: int, k: int) -> Ar
         others = zip(verdicts(failing)[1:], verdicts(whole)[1:], strict=True)
         return any(a.tested != b.tested for a, b in others)
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def _whole(rng: np.random.Generator, p: Pair) -> Pair:
@@ -174,7 +174,7 @@ def coverage(rng: np.random.Generator, repetitions: int, *, law: Law, n: int) ->
         assert told.high is not None
         return told.low <= 0 <= told.high
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def power(
@@ -194,13 +194,13 @@ def power(
         judged = verdicts(study(rng, "normal", n=n, k=k, effects=gains, correlation=correlation))
         return sum(j.verdict == "better" for j in judged[:true]) / true
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def called_alike(rng: np.random.Generator, repetitions: int, *, n: int, k: int, effect: float) -> Array:
     """Whether any variant is called equivalent or trivial where each is better by `effect` margins."""
     gains = [effect * SPREAD] * k
-    return _each(
+    return each(
         repetitions, lambda: any(j.verdict in ALIKE for j in verdicts(study(rng, "normal", n=n, k=k, effects=gains)))
     )
 
@@ -212,7 +212,7 @@ def naive_peeking(rng: np.random.Generator, repetitions: int, *, first: int, las
         d = rng.normal(size=last).tolist()
         return any(paired_t(d[:n]) <= PLAN.alpha for n in range(first, last + 1))
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def peeking(rng: np.random.Generator, repetitions: int, *, process: Process, last: int, law: Law = "normal") -> Array:
@@ -223,7 +223,7 @@ def peeking(rng: np.random.Generator, repetitions: int, *, process: Process, las
         own_baseline, own = noise(rng, law, last, 1)
         return max(accumulate(follow((own[0] - own_baseline).tolist()), max)) >= 1 / PLAN.alpha
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def peeking_family(rng: np.random.Generator, repetitions: int, *, process: Process, last: int, k: int) -> Array:
@@ -235,7 +235,7 @@ def peeking_family(rng: np.random.Generator, repetitions: int, *, process: Proce
         told = decide(differences, process=process, alpha=PLAN.alpha, family=k)
         return len(told.undecided) < k
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def correctness(
@@ -264,7 +264,7 @@ def two_source_coverage(
         told = two_source(d)
         return told.low is not None and told.high is not None and told.low <= 0 <= told.high
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def seeds_only_coverage(
@@ -277,7 +277,7 @@ def seeds_only_coverage(
         right = d.sum(axis=1, dtype=int).tolist()
         return _covers([TYPICAL + x for x in right], [TYPICAL] * seeds)
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def mcnemar_coverage(rng: np.random.Generator, repetitions: int, *, texts: int, seed_sd: float) -> Array:
@@ -291,7 +291,7 @@ def mcnemar_coverage(rng: np.random.Generator, repetitions: int, *, texts: int, 
         wins, losses, _ = rng.multinomial(texts, [won, 0.1 - won, 0.9]).tolist()
         return mid_p(wins, losses) > PLAN.alpha
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def worst_rank_size(rng: np.random.Generator, repetitions: int, *, n: int) -> Array:
@@ -301,7 +301,7 @@ def worst_rank_size(rng: np.random.Generator, repetitions: int, *, n: int) -> Ar
         (pairs,) = study(rng, "every run fails at .2", n=n, k=1)
         return worst_rank(ranked_differences(pairs, METRIC)) <= PLAN.alpha
 
-    return _each(repetitions, once)
+    return each(repetitions, once)
 
 
 def _holds(pairs: Sequence[Pair]) -> bool:
@@ -316,5 +316,6 @@ def _covers(variant: Sequence[float], baseline: Sequence[float]) -> bool:
     return told.low <= 0 <= told.high
 
 
-def _each(repetitions: int, once: Callable[[], float]) -> Array:
+def each(repetitions: int, once: Callable[[], float]) -> Array:
+    """The values of so many repetitions."""
     return np.array([once() for _ in range(repetitions)], dtype=float)

@@ -1,7 +1,6 @@
 """The command line. Each command imports what it needs when it is called: `--help` and `list` do not load torch."""
 
 import importlib.metadata
-import shlex
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +10,8 @@ import typer
 from rich.markup import escape
 
 from knockout.cli_compare import compare
+from knockout.cli_run import run
 from knockout.console import (
-    as_options,
     design_notes,
     err,
     out,
@@ -21,17 +20,15 @@ from knockout.console import (
     print_damaged,
     print_dead,
     print_design,
-    print_facts,
     print_fields,
     print_report_path,
     print_running,
     print_variants,
     print_verdicts,
-    print_wanted,
 )
+from knockout.console_data import as_options, print_facts
 from knockout.errors import UserError, disk_error_text
 from knockout.parameters import (
-    BUDGET_SPENT,
     FINISHED,
     INTERRUPTED,
     MISSING,
@@ -43,8 +40,9 @@ from knockout.parameters import (
     StudyFolder,
     Tokens,
 )
+from knockout.plurals import plural
 from knockout.screen import stdout
-from knockout.terminal import hushed, working, write_any_text
+from knockout.terminal import hushed, say, working, write_any_text
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -78,14 +76,14 @@ def main() -> None:
     except SystemExit as ended:
         code = ended.code
     except UserError as error:
-        err.print(f"[red]knockout:[/red] {escape(str(error))}", soft_wrap=True)
+        say(f"[red]knockout:[/red] {escape(str(error))}", console=err)
         code = USER_FAULT
     except OSError as error:  # a disk that is full, a folder that cannot be written
-        err.print(f"[red]knockout:[/red] {escape(disk_error_text(error))}", soft_wrap=True)
+        say(f"[red]knockout:[/red] {escape(disk_error_text(error))}", console=err)
         code = USER_FAULT
     if stdout.lost is not None:
         if not isinstance(stdout.lost, BrokenPipeError):  # a reader that has seen enough, such as `head`
-            err.print(f"[red]knockout:[/red] standard output was lost: {escape(str(stdout.lost))}", soft_wrap=True)
+            say(f"[red]knockout:[/red] standard output was lost: {escape(str(stdout.lost))}", console=err)
         code = code or OUTPUT_LOST
     sys.exit(code)
 
@@ -166,10 +164,10 @@ def init(
     from knockout.starter import write_starter
 
     study, *others = write_starter(folder, trainer=trainer)
-    out.print(f"written: {', '.join(map(str, (study, *others[:-1])))} and {others[-1]}", soft_wrap=True)
+    say(f"written: {escape(', '.join(map(str, (study, *others[:-1]))))} and {escape(str(others[-1]))}")
     if trainer:
-        out.print(f"explained in: {page('docs/your-own-model.md')}", soft_wrap=True)
-    out.print(f"next: knockout check {study}", soft_wrap=True)
+        say("explained in:", whole=str(page("docs/your-own-model.md")))
+    say("next:", whole=f"knockout check {study}")
 
 
 @app.command()
@@ -182,6 +180,7 @@ def check(
     """Show what a study will run, which differences its seeds can detect, and the cost. Writes no results."""
     from knockout.analysis import stopping
     from knockout.analysis.inference.outlook import outlook, sentences
+    from knockout.design import dropped_line
     from knockout.ledger import damaged_files
     from knockout.study import read_study
     from knockout.sweep.survey import survey
@@ -191,130 +190,28 @@ def check(
     print_design(read, state.data.summary)
     have = sum(run.id in state.ledger.records for run in state.runs)
     for _, line in damaged_files(state.root):
-        out.print(f"damaged: {escape(line)}", soft_wrap=True)
+        say(f"damaged: {escape(line)}")
     if have:
-        known = f"{have} of {len(state.runs)} runs have a result, {len(state.wanted)} would be trained"
-        out.print(f"{escape(str(state.root))}: {known}", soft_wrap=True)
+        has = f"{have} of {plural(len(state.runs), 'run')} {'has' if have == 1 else 'have'} a result"
+        say(f"{escape(str(state.root))}: {has}, {len(state.wanted)} would be trained")
         print_change(state.change)
     print_damaged(state.ledger.damaged)
     out.print()
     out.print("[bold]What it can show[/bold]")
-    k, n = len(read.variants), len(read.seeds)
+    k, n = len(read.variants) + len(state.dropped), len(read.seeds)  # K, as the report counts it
     fixed = read.anytime is None
     lines = (
         sentences(outlook(n=n, k=k, plan=read.plan)) if fixed else stopping.sentences(k=k, plan=read.plan, max_seeds=n)
     )
-    for line in [*lines, *design_notes(read)]:
-        out.print(f"- {escape(line)}")
+    gone = [f"{dropped_line(state.dropped)}."] if state.dropped else []
+    for line in [*lines, *gone, *design_notes(read)]:
+        say(f"- {escape(line)}")
     if measure:
         out.print()
         print_cost(read, state.data.ref, state.data.summary)
 
 
-@app.command()
-def run(
-    study: StudyFile,
-    results: Annotated[Path, typer.Option(help="The folder that holds the results of all studies.")] = Path("results"),
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of worker processes, instead of run.workers.")
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="VARIANT", help="Train this variant only. Can be repeated.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the runs that would be trained. Writes nothing.")
-    ] = False,
-    overrides: Overrides = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Also retry runs that have failed three times.")] = False,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Go on where runs fail with the same error, one after the other.")
-    ] = False,
-    allow_mixed: Annotated[
-        bool, typer.Option("--allow-mixed", help="Continue although records come from another device or torch version.")
-    ] = False,
-    same_trainer: Annotated[
-        bool,
-        typer.Option("--same-trainer", help="Declare that the trainer's edits since its first runs change no number."),
-    ] = False,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take over a folder whose lock another machine left behind.")
-    ] = False,
-    quiet: Quiet = False,
-) -> None:
-    """Train the missing runs of a study. Stop it at any time; the same command continues."""
-    from knockout.ledger import damaged_files
-    from knockout.study import read_study
-    from knockout.sweep.coordinate import run_study
-    from knockout.sweep.progress import LiveDisplay, PlainDisplay, QuietDisplay
-    from knockout.sweep.survey import survey
-
-    again = f"knockout run {study}" + (f" --results {results}" if results != Path("results") else "")
-    again += "".join(f" --set {shlex.quote(given)}" for given in overrides or ())
-    read = read_study(study, overrides or ())
-    root = results / read.name
-    with hushed(quiet):
-        there = "" if (root / "design.json").exists() else " (new)"
-        out.print(f"results: {escape(str(root.resolve()))}{there}", soft_wrap=True)
-        for line in read.unused:
-            out.print(f"note: {escape(line)}", soft_wrap=True)
-    if dry_run:
-        with hushed(quiet):
-            for _, damage in damaged_files(root):
-                out.print(f"damaged: {escape(damage)}", soft_wrap=True)
-            state = survey(read, root, only=only or (), retry=retry)
-            print_wanted(state)
-        train = len(state.wanted)
-        most = "at most " if read.anytime and not only and train else ""
-        given_up = f"; given up after three tries: {len(state.exhausted)}" if state.exhausted else ""
-        out.print(f"{most}{train} of {len(state.chosen)} runs would be trained{given_up}; nothing was written")
-        return
-    try:
-        ended = run_study(
-            read,
-            results=results,
-            workers=workers,
-            display=QuietDisplay(err) if quiet else LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
-            take_over=take_over,
-            allow_mixed=allow_mixed,
-            retry=retry,
-            keep_going=keep_going,
-            only=only or (),
-            same_trainer=same_trainer,
-        )
-    except OSError as error:  # such as a full disk: every record that was written is complete
-        fault = escape(disk_error_text(error))
-        err.print(f"[red]knockout:[/red] {fault}; then continue with: {again}", soft_wrap=True)
-        raise typer.Exit(MISSING) from error
-    if stdout.lost is not None:
-        err.print(f"trained without a screen: {ended.root}: {ended.totals}", soft_wrap=True)
-    out.print(f"{ended.root}: {ended.totals}; {ended.trained} trained now", soft_wrap=True)
-    with hushed(quiet):
-        print_dead(ended.root, ended.totals.finished)
-        print_change(ended.change)
-        if ended.stop is not None:
-            out.print(escape(str(ended.stop)), soft_wrap=True)
-    if ended.signal:
-        out.print(f"stopped; continue with: {again}", soft_wrap=True)
-        raise typer.Exit(INTERRUPTED + ended.signal)
-    if ended.exhausted:
-        names = ", ".join(f"{r.variant} seed {r.seed}" for r in ended.exhausted[:5])
-        more = f" and {len(ended.exhausted) - 5} more" if len(ended.exhausted) > 5 else ""
-        out.print(f"given up after three tries: {names}{more}; {again} --retry retries them", soft_wrap=True)
-    if ended.alike is not None:
-        out.print(f"\n{escape(ended.alike.error)}", soft_wrap=True)
-        log = f" (log: {ended.alike.log})" if ended.alike.log else ""
-        out.print(
-            f"stopped: {ended.alike.count} runs, one after the other, failed with this error{log}; fix it and continue"
-            f" with: {again}; --keep-going tries the others all the same",
-            soft_wrap=True,
-        )
-        raise typer.Exit(MISSING)
-    if ended.budget_spent:
-        out.print(f"the budget is spent; raise budget.hours and continue with: {again}", soft_wrap=True)
-        raise typer.Exit(BUDGET_SPENT)
-    if ended.totals.missing:
-        out.print(f"error logs: {ended.root / 'attempts'}; fix the errors and continue with: {again}", soft_wrap=True)
-        raise typer.Exit(MISSING)
+app.command()(run)
 
 
 @app.command()
@@ -322,14 +219,17 @@ def report(folder: StudyFolder, quiet: Quiet = False) -> None:
     """Judge what a study has so far: verdicts, report.html, report.md, figures and tables."""
     from knockout.analysis import history
     from knockout.analysis.report.write import write_report
+    from knockout.design import dropped_line
 
     with working(f"judging {folder} and drawing its figures", quiet=quiet):
         written = write_report(folder)
     with hushed(quiet):
         late = history.exploratory(written.results)
         print_verdicts(written.comparison, written.results.design.described, late)
+        if written.results.design.dropped:
+            say(escape(dropped_line(written.results.design.dropped)))
         for line in written.answer:
-            out.print(escape(line))
+            say(escape(line))
     with hushed(quiet and not written.results.change.undeclared):
         print_change(written.results.change)
     with hushed(quiet):
@@ -353,15 +253,15 @@ def pack(
     path = output or folder / "records.parquet"
     count, size, damaged = pack_study(folder, path)
     for line in damaged:
-        out.print(f"damaged, not packed: {escape(line)}", soft_wrap=True)
+        say(f"damaged, not packed: {escape(line)}")
     try:
         design = read_design(folder)
     except DesignError as error:  # records are packed without it
-        out.print(f"damaged: {escape(str(error))}", soft_wrap=True)
+        say(f"damaged: {escape(str(error))}")
         design = None
     planned = len(design.runs) if design else 0
-    of = f" of {planned} planned runs" if planned else ""
-    out.print(f"{path}: {count} records{of}, {size / 1000:.0f} kB", soft_wrap=True)
+    of = f" of {plural(planned, 'planned run')}" if planned else ""
+    say(f"{escape(str(path))}: {plural(count, 'record')}{of}, {size / 1000:.0f} kB")
 
 
 @app.command()
@@ -374,7 +274,7 @@ def publish(
 
     with working(f"judging {folder} and drawing its figures", quiet=False):
         publish_study(folder, target=to / folder.resolve().name)
-    out.print(f"published: {to / folder.resolve().name}", soft_wrap=True)
+    say("published:", whole=str(to / folder.resolve().name))
 
 
 @app.command()
@@ -401,7 +301,7 @@ def status(folder: StudyFolder) -> None:
     print_dead(folder, counts.finished)
     print_change(change_in_folder(folder, design, ledger))
     if stop is not None:
-        out.print(escape(str(stop)), soft_wrap=True)
+        say(escape(str(stop)))
     out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none running'}")
     running = {run_id: read_progress(folder, run_id) for run_id in running_ids(folder)}
     if running and owner is None:
@@ -411,21 +311,21 @@ def status(folder: StudyFolder) -> None:
     if left is not None:
         at_most = design.now.anytime is not None
         ends = ends_text(left, now=datetime.now().astimezone(), at_most=at_most)
-        out.print(f"ends: {ends} (workers at work: {len(running)}, runs left: {counts.missing})", soft_wrap=True)
-    for name in dict.fromkeys(run.variant for run in runs.values()):
-        seeds = ", ".join(str(run.seed) for run in ledger.missing(list(runs.values())) if run.variant == name)
+        say(f"ends: {ends} (workers at work: {len(running)}, runs left: {counts.missing})")
+    for name in dict.fromkeys(r.variant for r in runs.values()):
+        seeds = ", ".join(str(r.seed) for r in ledger.missing(list(runs.values())) if r.variant == name)
         if seeds:
-            out.print(f"missing: {name}: seeds {seeds}", soft_wrap=True)
+            say(f"missing: {name}: seeds {seeds}")
     print_damaged(ledger.damaged)
     for _, line in damaged_files(folder):
-        out.print(f"damaged: {escape(line)}", soft_wrap=True)
+        say(f"damaged: {escape(line)}")
     reasons = Reasons()
     for run_id, attempts in ledger.attempts.items():
         if run_id in runs and run_id not in ledger.records:
             last = attempts[-1].outcome
             name = f"{runs[run_id].variant} seed {runs[run_id].seed}"
             why = reasons.shown(last["reason"])
-            out.print(escape(f"{last['status']}, {len(attempts)} times: {name}: {why}"), soft_wrap=True)
+            say(escape(f"{last['status']}, {plural(len(attempts), 'time')}: {name}: {why}"))
     raise typer.Exit(MISSING if counts.missing else FINISHED)
 
 
@@ -442,10 +342,7 @@ def dashboard(
         from knockout.sweep.dashboard import NOTE_PAGE, serving
 
         with serving(folder, port=port) as server:
-            out.print(
-                f"http://127.0.0.1:{server.server_port}{NOTE_PAGE} shows {escape(str(folder))}; stop it with Ctrl-C",
-                soft_wrap=True,
-            )
+            say(f"http://127.0.0.1:{server.server_port}{NOTE_PAGE} shows {escape(str(folder))}; stop it with Ctrl-C")
             server.serve_forever()
     except KeyboardInterrupt:
         out.print("stopped")

@@ -9,7 +9,7 @@ from rich.markup import escape
 from knockout.console import out, print_report_path, print_unpaired, print_verdicts
 from knockout.errors import UserError
 from knockout.parameters import Quiet, Unit
-from knockout.terminal import hushed, working
+from knockout.terminal import hushed, say, working
 
 
 def compare(
@@ -102,6 +102,6 @@ def compare(
         size = judged.size(written.comparison.plan.margin)
         out.print(f"{escape(judged.name)}: {judged.better} is better; margin {size}")
         for note in written.comparison.notes:
-            out.print(escape(note), soft_wrap=True)
+            say(escape(note))
         out.print()
     print_report_path(written.comparison, written.paths["report.html"], quiet=quiet)

@@ -1,7 +1,6 @@
 """What the command line prints about a study, its cost and a dataset. Plain text when it is not a terminal."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 from rich.markup import escape
 
+from knockout.console_data import safe
+from knockout.plurals import plural
 from knockout.strict import printable
-from knockout.terminal import NAMES, Column, err, fitted, out
+from knockout.terminal import NAMES, Column, err, fitted, out, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,27 +20,22 @@ if TYPE_CHECKING:
     from knockout.analysis.inference.comparison import Comparison
     from knockout.analysis.inference.contrasts import Contrast
     from knockout.analysis.report.unpaired import UnpairedComparison
-    from knockout.data.describe import Facts
     from knockout.design import Variant
     from knockout.job import DataRef
     from knockout.plan import Plan
     from knockout.source_changes import SourceChange
     from knockout.study import Run, Study
+    from knockout.sweep.estimate import Pace
     from knockout.sweep.owner import Progress
     from knockout.sweep.survey import Survey
 
 __all__ = ["err", "out"]
-
-SHOWN_CLASSES = 20
 
 SMALL_SPLIT = 0.1
 """Test accuracy above the majority share. A bar higher than this is more than a model may gain."""
 
 UNEVEN_SHARE = 0.8
 """The majority share of the test labels above which accuracy says little."""
-
-UNKNOWN_SHARE = 0.2
-"""Share of unknown validation tokens above which another tokenisation is advised."""
 
 
 def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]", late: "Mapping[str, str]") -> None:
@@ -85,27 +81,27 @@ def print_verdicts(comparison: "Comparison", described: "Mapping[str, Variant]",
 
 def print_unpaired(comparison: "UnpairedComparison") -> None:
     """Print the verdicts of an unpaired comparison, and that it is the weaker one."""
-    from knockout.analysis.report.sections.unpaired import WEAKER
+    from knockout.analysis.report.sections.unpaired import WEAKER, unpaired_rows, unpaired_titles
 
-    shown = comparison.verdict_table()
-    last = len(shown.columns) - 1
-    kept = ("difference", "holm")  # beside names and verdicts, where there is room for little else
-    columns = [
-        Column(
-            name=c.title,
-            right=c.number,
-            folds=i in (0, last),
-            least=NAMES if i == 0 else 14,
-            drop=0 if i in (0, last) or any(word in c.title.lower() for word in kept) else last - i,
-            below=i == last,
-            verdict=i == last,
-        )
-        for i, c in enumerate(shown.columns)
+    titles = {name: title.removeprefix("#") for name, title in unpaired_titles(comparison).items()}
+    columns = (
+        Column(name=titles["variant"], folds=True, least=NAMES),
+        Column(name=titles["runs"], right=True, drop=5),
+        Column(name=titles["failed runs"], right=True, drop=4),
+        Column(name=titles["level"], right=True, drop=3),
+        Column(name="Difference [95 % CI]", right=True),
+        Column(name=titles["detectable"], right=True, drop=2),
+        Column(name=titles["p"], right=True, drop=1),
+        Column(name=titles["p (Holm)"], right=True),
+        Column(name=titles["verdict"], folds=True, least=14, below=True, verdict=True),
+    )
+    rows = [
+        [printable("; ".join(part for part in (row[name].text, *row[name].notes) if part)) for name in titles]
+        for row in unpaired_rows(comparison)
     ]
-    rows = [[printable("; ".join(part for part in (cell.text, *cell.notes) if part)) for cell in r] for r in shown.rows]
     out.print(fitted(columns, rows, console=out))
     out.print()
-    out.print(f"[bold]{escape(WEAKER)}[/bold]", soft_wrap=True)
+    say(f"[bold]{escape(WEAKER)}[/bold]")
 
 
 def verdict_counts(comparison: "Comparison | UnpairedComparison") -> str:
@@ -119,18 +115,22 @@ def verdict_counts(comparison: "Comparison | UnpairedComparison") -> str:
 def print_report_path(comparison: "Comparison | UnpairedComparison", path: Path, *, quiet: bool) -> None:
     """Print where the report lies; where nothing else is printed, after how many variants have each verdict."""
     counts = f"{verdict_counts(comparison)}; " if quiet else ""
-    out.print(f"{counts}report: {escape(str(path))}", soft_wrap=True)
+    say(f"{counts}report:", whole=str(path))
 
 
 def print_wanted(state: "Survey") -> None:
     """Print what `run` would train, and what stands in its way."""
+    from knockout.design import dropped_line
+
     print_damaged(state.ledger.damaged)
     for name in state.study.arms:
         seeds = ", ".join(str(r.seed) for r in state.wanted if r.variant == name)
         if seeds:
-            out.print(f"{name}: seeds {seeds}")
+            say(f"{escape(name)}: seeds {seeds}")
+    if state.dropped:
+        say(escape(dropped_line(state.dropped)))
     if state.stop is not None:
-        out.print(escape(str(state.stop)), soft_wrap=True)
+        say(escape(str(state.stop)))
     print_change(state.change)
 
 
@@ -151,7 +151,7 @@ def print_dead(root: Path, finished: int) -> None:
         names = ", ".join(f"{variant} seed {seed}" for variant, seed in dead[:5])
         more = f" and {len(dead) - 5} more" if len(dead) > 5 else ""
         dead_text = f"{len(dead)} of the finished runs are dead (no better than a constant answer)"
-        out.print(f"{dead_text}: {names}{more}", soft_wrap=True)
+        say(f"{dead_text}: {escape(names)}{more}")
 
 
 def print_running(running: "Mapping[str, Progress | None]", runs: "Mapping[str, Run]") -> None:
@@ -160,16 +160,13 @@ def print_running(running: "Mapping[str, Progress | None]", runs: "Mapping[str, 
         where = "starting" if at is None else f"step {at.step}/{at.steps}, loss {at.loss:.3f}"
         run = runs.get(run_id)
         name = f"{run_id[:12]} (not in this study)" if run is None else f"{run.variant} seed {run.seed}"
-        out.print(f"running: {name}: {where}")
+        say(f"running: {escape(name)}: {where}")
 
 
 def print_damaged(lines: "Iterable[str]") -> None:
     """Print which records cannot be read. They count as missing, and nothing of them is lost."""
     for line in lines:
-        out.print(
-            f"damaged, counted as missing: {safe(line)}; `knockout run` sets it aside and trains it again",
-            soft_wrap=True,
-        )
+        say(f"damaged, counted as missing: {safe(line)}; `knockout run` sets it aside and trains it again")
 
 
 def print_change(change: "SourceChange") -> None:
@@ -177,7 +174,7 @@ def print_change(change: "SourceChange") -> None:
     for line in change.lines:
         then = f": {change.way_on}" if change.undeclared else ""
         colour = "red" if change.undeclared else "bold"
-        out.print(f"[{colour}]trainer[/{colour}]: {escape(line + then)}", soft_wrap=True)
+        say(f"[{colour}]trainer[/{colour}]: {escape(line + then)}")
 
 
 def design_notes(study: "Study") -> list[str]:
@@ -195,8 +192,9 @@ def design_notes(study: "Study") -> list[str]:
         )
     if study.placebos:
         rate = "" if len(study.placebos) >= 20 else "; their rate of verdicts is reported from 20 arms on"
-        arms = f"{len(study.placebos)} A/A arms (the baseline with other seeds)"
-        notes.append(f"{arms} are tested one by one, outside the family{rate}.")
+        number = len(study.placebos)
+        arms = f"{plural(number, 'A/A arm')} (the baseline with other seeds) {'is' if number == 1 else 'are'}"
+        notes.append(f"{arms} tested one by one, outside the family{rate}.")
     equal = [c.id for c in study.claims if c.says == "equal"]
     if study.anytime and equal:
         claims = f"Claims of equality ({', '.join(equal)})"
@@ -222,22 +220,45 @@ def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any
     measured = "on one whole run" if cost.whole else f"over a few steps of every variant{evaluation}"
     ours = study.trainer.path == DEFAULT_TRAINER and devices == ("cpu",)
     later = " (later up to 0.8 GB more per worker, for kernels of every batch size)" if ours else ""
-    out.print(
-        f"- about {time} for {most}{runs} runs with {workers} workers on {devices[0]} "
+    say(
+        f"- about {time} for {most}{plural(runs, 'run')} with {plural(workers, 'worker')} on {devices[0]} "
         f"(measured {measured}), {cost.peak_bytes * workers / 1e9:.1f} GB of memory "
         f"at first{later}, {cost.disk_bytes / 1e6:.1f} MB of disk"
     )
     slowest = max(cost.paces, key=lambda name: cost.paces[name].seconds_per_step)
     pace = cost.paces[slowest]
     if pace.seconds_per_step:
-        out.print(f"- the slowest variant is {slowest}: {pace.steps} steps of {1000 * pace.seconds_per_step:.0f} ms")
+        ms = 1000 * pace.seconds_per_step
+        each = f"{ms:.0f}" if ms >= 10 else f"{ms:.2g}"
+        say(f"- the slowest variant is {slowest}: {plural(pace.steps, 'step')} of {each} ms")
     for note in dict.fromkeys(p.note for p in cost.paces.values() if p.note):
-        out.print(f"- {escape(study.trainer.path)}: {note}", soft_wrap=True)
+        say(f"- {escape(study.trainer.path)}: {note}")
     if "test accuracy" in {p.objective for p in cost.paces.values()}:
-        out.print("- it reports no validation split: what is shown of a run is its test accuracy")
+        say("- it reports no validation split: what is shown of a run is its test accuracy")
+    if (
+        study.trainer.path != DEFAULT_TRAINER
+        and not cost.whole
+        and not any(pace.trouble for pace in cost.paces.values())
+    ):
+        say(f"- {escape(answer_text(cost.paces))}")
     for name, pace in cost.paces.items():
         if pace.trouble:
-            out.print(f"- [red]{name} did not train[/red]: {escape(pace.trouble)}", soft_wrap=True)
+            say(f"- [red]{escape(name)} did not train[/red]: {escape(pace.trouble)}")
+
+
+def answer_text(paces: "Mapping[str, Pace]") -> str:
+    """Of which variants the answer of a trainer of one's own was checked, in words."""
+    from knockout.sweep.estimate import ANSWER_SECONDS
+    from knockout.sweep.progress import describe
+
+    seen = [name for name, pace in paces.items() if pace.answered]
+    if len(seen) == len(paces):
+        return "the trainer's answer was checked, on one whole run of every variant"
+    if seen:
+        return f"the trainer's answer was checked on one whole run of {', '.join(seen)}, and not of the other variants"
+    one = describe(next(iter(paces.values())).run_seconds)
+    why = f"a run takes about {one}, and only what ends within {ANSWER_SECONDS:.0f} s is trained to its end here"
+    return f"the trainer's answer was not checked: {why}"
 
 
 def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
@@ -245,26 +266,26 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
     from knockout.variants import BASELINE, changes
 
     n, k = len(study.seeds), len(study.variants)
-    out.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)}")
-    placebos = f" and {len(study.placebos)} placebo arm{'s' * (len(study.placebos) > 1)}" if study.placebos else ""
+    say(f"[bold]{escape(study.name)}[/bold]: {escape(study.question)}")
+    placebos = f" and {plural(len(study.placebos), 'placebo arm')}" if study.placebos else ""
     most = "at most " if study.anytime else ""
-    total = f"{most}{n} seeds = {most}{n * len(study.arms)} runs"
-    out.print(f"{k} variant{'s' * (k != 1)} and the baseline{placebos} x {total}, in blocks of one seed")
+    total = f"{most}{plural(n, 'seed')} = {most}{plural(n * len(study.arms), 'run')}"
+    say(f"{plural(k, 'variant')} and the baseline{placebos} x {total}, in blocks of one seed")
     if summary:
         text = 100 / summary["splits"]["test"]["count"]
         sizes = ", ".join(f"{split} {value['count']}" for split, value in summary["splits"].items())
-        classes = len(summary["classes"])
-        out.print(f"data: {escape(summary['source'])} ({sizes}), {classes} classes, {summary['tokens']} tokens")
+        classes = plural(len(summary["classes"]), "class")
+        say(f"data: {escape(summary['source'])} ({sizes}), {classes}, {summary['tokens']} tokens")
         print_chance(study.plan, summary["splits"]["test"]["labels"], f"one test example is {text:.2g} points")
         if text > study.plan.margin and study.plan.metric != "log_loss":
-            out.print(f"[red]test is small[/red]: one example is more than the margin of {study.plan.margin:g} points")
+            say(f"[red]test is small[/red]: one example is more than the margin of {study.plan.margin:g} points")
         for note in summary["notes"]:
-            out.print(f"  note: {escape(note)}")
+            say(f"  note: {escape(note)}")
         for reason, count in summary["dropped"].items():
-            out.print(f"  dropped: {count} ({escape(reason)})")
+            say(f"  dropped: {count} ({escape(reason)})")
     base = study.baseline
     if base.recipe is not None:
-        out.print(f"recipe: {escape(fields_text(base.recipe))}")
+        say(f"recipe: {escape(fields_text(base.recipe))}")
     own = ", ".join(f"{key} {value_text(value)}" for key, (_, value) in changes(base.factors).items())
     default = "the defaults (`knockout list`)"
     rows = [(BASELINE, printable(": ".join(part for part in (base.system, own) if part) or default))]
@@ -325,116 +346,31 @@ def print_chance(plan: "Plan", test_labels: "Sequence[int]", example: str) -> No
 
     constant = constant_score(test_labels, plan.metric)
     if plan.metric == "log_loss":
-        out.print(f"a run counts as dead unless its test log-loss is below {constant:.4f} nats (the class frequencies)")
+        say(f"a run counts as dead unless its test log-loss is below {constant:.4f} nats (the class frequencies)")
         return
     if plan.metric == "macro_f1":
         blind = 100 / sum(n > 0 for n in test_labels)
-        out.print(
+        say(
             f"always guessing gives {100 * constant:.1f} % macro-F1, any answer that ignores the text at most about"
             f" {blind:.1f} %: a run that is no better counts as dead; {example}"
         )
         return
     count = sum(test_labels)
     bar = chance_level(test_labels, count=count, standard_errors=plan.dead_standard_errors).bound
-    out.print(
+    say(
         f"a run counts as alive above about {100 * bar:.1f} % test accuracy (always guessing gives"
         f" {100 * constant:.1f} %); {example}"
     )
     if bar - constant > SMALL_SPLIT:
-        out.print(
-            f"[red]test is small[/red]: with {count} examples a run must exceed chance level by"
+        say(
+            f"[red]test is small[/red]: with {plural(count, 'example')} a run must exceed chance level by"
             f" {100 * (bar - constant):.0f} points to count as alive"
         )
     if constant > UNEVEN_SHARE:
-        out.print(
+        say(
             f"[red]classes are uneven[/red]: always guessing has {100 * constant:.1f} % accuracy, so accuracy says"
             ' little; consider metric = "macro_f1" in \\[plan]'
         )
-
-
-def print_facts(source: str, facts: "Facts") -> None:
-    """Print the summary of a dataset."""
-    splits = facts.splits
-    out.print(f"[bold]{safe(source)}[/bold]: {facts.tokens} tokens, vocabulary size {facts.vocabulary:,}")
-    print_table(
-        ("before cleaning", "rows", "empty", "duplicates", "contradicting labels"),
-        [
-            (name, f"{g.rows:,}", f"{g.empty:,}", f"{g.repeats:,}", f"{g.contradicting:,}")
-            for name, g in facts.given.items()
-        ],
-    )
-    for (first, later), count in facts.leaks.items():
-        out.print(f"leakage: {count:,} rows of {later} have a text that is also in {first}")
-    out.print()
-    names = list(splits["train"].classes)
-    shares = [(safe(name), *(f"{s.classes[name]:,} ({s.classes[name] / s.count:.1%})" for s in splits.values()))
-              for name in names[:SHOWN_CLASSES]]  # fmt: skip
-    rest = [(f"and {len(names) - SHOWN_CLASSES} more", "", "", "")] if len(names) > SHOWN_CLASSES else []
-    print_table(
-        ("after cleaning", *splits),
-        [
-            ("texts", *(f"{s.count:,}" for s in splits.values())),
-            *shares,
-            *rest,
-            ("always guessing", *(f"{safe(s.majority)}: {s.majority_share:.1%}" for s in splits.values())),
-        ],
-    )
-    out.print()
-    quantiles = splits["train"].lengths.quantiles
-    print_table(
-        (
-            "length in tokens",
-            "mean",
-            *("max" if q == 1 else f"{q:.0%}" for q in quantiles),
-            "cut texts",
-            "unknown tokens",
-        ),
-        [
-            (
-                name,
-                f"{s.lengths.mean:.1f}",
-                *(f"{v:,}" for v in s.lengths.quantiles.values()),
-                f"{s.lengths.cut:,}",
-                f"{s.unknown:.2%}",
-            )
-            for name, s in splits.items()
-        ],
-    )
-    train = splits["train"]
-    out.print(
-        f"max_length = {facts.max_length} cuts {train.lengths.cut / train.count:.1%} of the training texts and "
-        f"{train.lengths.cut_tokens:.1%} of their tokens; max_length = {facts.advised_length} keeps 95 % of "
-        f"them whole and cuts {facts.advised_cut_tokens:.1%} of the tokens",
-        soft_wrap=True,
-    )
-    out.print(
-        f"padding adds {facts.padding_batched:.1%} positions in batches of similar length, as used in training; "
-        f"padding every text to max_length would add {facts.padding_full:.0%}",
-        soft_wrap=True,
-    )
-    if splits["validation"].unknown > UNKNOWN_SHARE:
-        other = "char" if facts.tokens == "word" else "bpe"
-        out.print(f"[red]many tokens are unknown[/red]: try --tokens {other} (data.tokens in a study)")
-    for note in facts.notes:
-        out.print(f"note: {safe(note)}", soft_wrap=True)
-    for reason, count in facts.dropped.items():
-        out.print(f"dropped: {count:,} ({safe(reason)})", soft_wrap=True)
-
-
-def as_options(text: str) -> str:
-    """A message with the keys of a study's `[data]` as options of `knockout data`."""
-    named = r"data\.(text_column|label_column|group_column|drop_unlabeled)( = true)?"
-    return re.sub(named, lambda key: "--" + key[1].replace("_", "-"), text)
-
-
-def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    columns = [Column(name=name, right=i > 0, folds=True) for i, name in enumerate(header)]
-    out.print(fitted(columns, rows, console=out))
-
-
-def safe(text: str) -> str:
-    """A text from a user's data, made safe for the terminal: no markup, no control characters."""
-    return escape(printable(text))
 
 
 def change_text(factor: str, before: Any, after: Any) -> str:

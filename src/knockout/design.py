@@ -7,7 +7,7 @@ is written again. The file holds its own sha256 (older ones do not), so that a c
 import contextlib
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from knockout.copies import oldest_copy, write_copies
 from knockout.errors import UserError
 from knockout.files import json_text, replace_json
 from knockout.plan import build_plan
+from knockout.plurals import plural
 from knockout.strict import FaultsError, got_text
 from knockout.study import SCHEMA, Budget, Claim, Plan, Run, RunSpec, Study, digest, read_copy
 from knockout.study import design as runs_of
@@ -154,6 +155,16 @@ class Design:
     """groups of sources of the trainer (sha256) that `run --same-trainer` declared to make the same numbers"""
     rebuilt: tuple[str, ...] = ()
     """sentences on what is not known any more, since the file was lost and laid down again beside results"""
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Variants that were planned when the first run started, and are not any more. Holm still counts them."""
+        return tuple(name for name in self.first.variants if name not in self.now.variants)
+
+
+def dropped_line(names: Sequence[str]) -> str:
+    """What a reader has to know of variants that are not in the study file any more."""
+    return f"dropped since the first run, and still counted by Holm: {', '.join(names)}"
 
 
 def absence(root: Path) -> str:
@@ -321,7 +332,7 @@ def _first_of(before: Design) -> Snapshot:
 
 def _recovered(root: Path, study: Study, *, results: int) -> tuple[Snapshot, tuple[str, ...]]:
     """The first snapshot of a study whose design.json was lost, as far as a copy tells, and what is not known."""
-    had = f"{results} run{'' if results == 1 else 's'} had a result"
+    had = f"{plural(results, 'run')} had a result"
     laid = f"{FILE} was missing or not readable, and was laid down on {datetime.now(UTC).date()}, when {had} already."
     copy = oldest_copy(root)
     if copy is not None:

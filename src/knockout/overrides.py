@@ -5,6 +5,7 @@ A copy ends with one comment for each of them, so that it says what was run, and
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +30,7 @@ def override_lines(given: Sequence[str]) -> tuple[str, ...]:
         if equals and _single(line):
             lines.append(line)
         else:
-            faults.append(Fault(file="--set", got=f"got {got_text(text)}", allowed=FORM))
+            faults.append(Fault(file="--set", got=f"got {got_text(text)}{_repeated(text)}", allowed=FORM))
     if faults:
         raise FaultsError(faults)
     return tuple(lines)
@@ -91,6 +92,14 @@ def _parsed(line: str) -> tuple[list[str], Any]:
         path.append(key)
         value = value[key]
     return path, value
+
+
+def _repeated(text: str) -> str:
+    """How several pairs are given that were written as one list with commas; "" where they are none."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) < 2 or not all("=" in part for part in parts):
+        return ""
+    return f"; repeat the option: `{' '.join(f'--set {shlex.quote(part)}' for part in parts)}`"
 
 
 def _single(line: str) -> bool:

@@ -7,6 +7,7 @@ Nothing here unpacks an archive or loads a pickle. A file is measured before it 
 import codecs
 import csv
 import io
+import re
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,6 +180,24 @@ def decode(raw: bytes) -> str:
     return text
 
 
+SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?[,;\t ]*(?=[\r\n])', re.IGNORECASE)
+"""The first line of a file that tells Excel what separates its columns."""
+
+
+def said_separator(text: str) -> tuple[str, int]:
+    """The separator that a first line `sep=;` says, and where that line ends; empty and 0 where there is none.
+
+    Its line end is left, so that lines keep their numbers. Raises `TableError` for a separator that is not read.
+    """
+    said = SEPARATOR_LINE.match(text)
+    if said is None:
+        return "", 0
+    if said[1] not in SEPARATORS:
+        got = f'says that "{said[1]}" separates the columns'
+        raise TableError(got, allowed="a comma, a semicolon or a tab", line=1)
+    return said[1], said.end()
+
+
 def separator_of(text: str, wanted: Sequence[str]) -> str:
     """The separator under which the header has most of the wanted columns; where it has none, most columns.
 
@@ -212,6 +231,8 @@ class CsvForm:
 
     encoding: str
     separator: str
+    skipped: int = 0
+    """lines before the header: 1 where the first one says what separates the columns (`sep=;`)"""
 
 
 def csv_form(path: Path, wanted: Sequence[str]) -> CsvForm:
@@ -224,7 +245,8 @@ def csv_form(path: Path, wanted: Sequence[str]) -> CsvForm:
             text = opened.read(2**20)
     except UnicodeError as error:
         raise wrong_encoding(encoding, "in its first lines") from error
-    return CsvForm(encoding=encoding, separator=separator_of(text, wanted))
+    said, end = said_separator(text)
+    return CsvForm(encoding=encoding, separator=said or separator_of(text, wanted), skipped=1 if end else 0)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from knockout.lines import print_lines
 from knockout.screen import stderr, stdout
 
 PIPE_WIDTH = 120
@@ -49,6 +50,12 @@ out = Console(file=cast("TextIO", stdout), highlight=False, emoji=False, width=_
 err = Console(file=cast("TextIO", stderr), highlight=False, emoji=False)
 
 
+def say(markup: str, *, whole: str = "", console: Console = out) -> None:
+    """Print a text in rich's markup, wrapped to a terminal's width. `whole`: plain text at its end, never broken."""
+    text = Text.from_markup(markup, emoji=False)
+    print_lines(console, text.append(f" {whole}") if whole else text, whole=whole)
+
+
 @contextlib.contextmanager
 def hushed(quiet: bool) -> Iterator[None]:
     """Where `quiet`, print nothing on standard output meanwhile. Errors go elsewhere."""
@@ -69,7 +76,7 @@ def working(what: str, *, quiet: bool, after: float = LONG) -> Iterator[None]:
         if not quiet and err.is_terminal:
             stack.enter_context(err.status(Text(f"{what} ...")))
         elif not quiet:
-            timer = threading.Timer(after, lambda: err.print(Text(f"{what} ..."), soft_wrap=True))
+            timer = threading.Timer(after, lambda: print_lines(err, Text(f"{what} ...")))
             timer.daemon = True
             timer.start()
             stack.callback(timer.cancel)

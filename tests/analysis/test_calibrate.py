@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from analysis.calibration import simulate as sim
-from analysis.calibration.__main__ import judged, page, read, run, write
+from analysis.calibration.__main__ import judged, main, page, read, run, write
 from analysis.calibration.settings import Case, cases
 from analysis.calibration.simulate import METRIC, PLAN, SPREAD, Law
+from analysis.calibration.unpaired import Sizes, unpaired_error
+from scipy import stats
 
 from knockout.analysis.inference.pairs import Pair, complete, differences, estimate
 from knockout.analysis.inference.verdict import Judgement
+from knockout.analysis.stats.independent import Welch
 
 REPOSITORY = Path(__file__).parents[2]
 COMMITTED = REPOSITORY / "results" / "calibration"
@@ -74,6 +77,24 @@ def test_correctness_has_the_variances_that_it_is_asked_for() -> None:
     assert d.mean(axis=0).std() == pytest.approx(np.hypot(0.08, 0.43 / 20), abs=0.01)
 
 
+def test_a_part_of_the_cases_runs_again_and_the_other_rows_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = [replace(case(name), repetitions=20) for name in ("coverage/normal/n3", "worst-rank/n6")]
+    chosen.append(replace(case("unpaired/coverage/3v3"), repetitions=20))
+    whole = run(chosen, processes=1)
+    monkeypatch.setattr("analysis.calibration.__main__.cases", lambda: chosen)
+    write(whole[:1] + whole[2:], tmp_path)
+    main(["--only", "worst-rank/", "--into", str(tmp_path)])
+    assert read(tmp_path / "calibration.csv") == whole
+    write(whole[1:], tmp_path)
+    with pytest.raises(SystemExit, match="coverage/normal/n3 is not there"):
+        main(["--only", "worst-rank/", "--into", str(tmp_path)])
+    write([replace(whole[0], repetitions="10"), *whole[1:]], tmp_path)
+    with pytest.raises(SystemExit, match="of an earlier setting"):
+        main(["--only", "worst-rank/", "--into", str(tmp_path)])
+
+
 # A simulation that could not tell a bad procedure from a good one would show nothing: each of these is a bad one.
 
 
@@ -119,6 +140,21 @@ def test_equivalence_at_half_the_margin_is_no_error_and_beyond_it_would_be_rare(
     beyond = sim.called_alike(rng(), 60, n=20, k=1, effect=1.5)
     assert inside.mean() > 0.8
     assert beyond.mean() < 0.05
+
+
+def test_student_s_pooled_variance_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the smaller arm the noisier one, Student's test rejects far too often, and Welch's does not."""
+
+    def pooled(a: list[float], b: list[float]) -> Welch:
+        found = stats.ttest_ind(a, b, equal_var=True)
+        return Welch(t=float(found.statistic), df=float(found.df), p=float(found.pvalue), low=0.0, high=0.0)
+
+    claim, sizes = case("unpaired/error/5v20-sd3/k1"), Sizes(variant=5, baseline=20, ratio=3)
+    honest = unpaired_error(rng(), 400, sizes=sizes, k=1)
+    monkeypatch.setattr("knockout.analysis.inference.unpaired.welch", pooled)
+    values = unpaired_error(rng(), 400, sizes=sizes, k=1)
+    assert judged(claim, list(honest)).within == "yes"
+    assert judged(claim, list(values)).within == "no"
 
 
 def test_an_effect_is_found_and_none_is_not() -> None:
@@ -211,7 +247,7 @@ def test_the_figures_of_the_readme_are_those_of_the_csv() -> None:
     text = (REPOSITORY / "analysis" / "README.md").read_text(encoding="utf-8")
     rows = {r.id: r for r in read(COMMITTED / "calibration.csv")}
     told = re.findall(r"^\| .* \| (\.\d+(?:, \.\d+)*) \| `(.+)` \|$", text, re.MULTILINE)
-    assert len(told) == 25
+    assert len(told) == 30
     for figures, pattern in told:
         before, _, rest = pattern.partition("{")
         chosen, _, after = rest.partition("}")

@@ -822,6 +822,27 @@ def test_csv_as_spreadsheets_write_it(separator: str, encoding: str, tmp_path: P
     assert sorted(t for s in SPLITS for t in corpus.splits[s].text) == sorted(t for t, _ in rows)
 
 
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;", "sep=;;"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.usefixtures("cache")
+def test_the_line_that_tells_excel_the_separator_is_no_header(first: str, encoding: str, tmp_path: Path) -> None:
+    rows = [(f"{t}, 好", y) for t, y in many()]
+    lines = [first, "text;label", *(f"{t};{y}" for t, y in rows)]
+    (tmp_path / "a.csv").write_bytes("\r\n".join([*lines, ""]).encode(encoding))
+    corpus = read_corpus(spec(tmp_path / "a.csv"))
+    assert sorted(row for s in SPLITS for row in rows_of(corpus, s)) == sorted(rows)
+
+
+@pytest.mark.usefixtures("cache")
+def test_under_that_line_rows_keep_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sep=;\ntext;label\na;0\nb;1;2\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 4: has 3 cells, the header 2"):
+        read_corpus(spec(tmp_path / "a.csv"))
+    (tmp_path / "a.csv").write_text("sep=|\ntext|label\na|0\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r'line 1: says that "[|]" separates the columns'):
+        read_corpus(spec(tmp_path / "a.csv"))
+
+
 @pytest.mark.usefixtures("cache")
 def test_csv_files_of_one_split_are_written_alike(tmp_path: Path) -> None:
     write(tmp_path / "train-0.csv", many())

@@ -1,5 +1,6 @@
 """A trainer of one's own, from the page about it to its report; and what happens once it is edited."""
 
+import csv
 import json
 import re
 import tomllib
@@ -65,7 +66,39 @@ def test_the_starter_writes_the_trainer_of_the_page_and_its_study_says_no_less(t
     whole, told = tomllib.loads(study.read_text(encoding="utf-8")), tomllib.loads(block("toml"))
     assert {key: whole[key] for key in told} | {"train": told["train"]} == told
     assert whole["train"] == {"steps": 300, "learning_rate": 0.05}
-    assert read_study(study).recipe.steps == 300
+    assert read_study(study).baseline.recipe.steps == 300
+
+
+@pytest.mark.long
+def test_check_looks_at_the_answer_of_a_trainer_whose_runs_are_short(folder: Path) -> None:
+    def checked() -> str:
+        return knockout("check", "mine.toml", cwd=folder).stdout
+
+    assert "the trainer's answer was checked, on one whole run of every variant" in checked()
+    edit(folder, '"correct": right, ', "")
+    assert "baseline did not train: the trainer's answer cannot be used" in checked()
+    study = (folder / "mine.toml").read_text(encoding="utf-8").replace("steps = 150", "steps = 100_000_000")
+    (folder / "mine.toml").write_text(study, encoding="utf-8")
+    text = checked()
+    assert "the trainer's answer was not checked: a run takes about" in text
+    assert "did not train" not in text
+
+
+@pytest.mark.long
+def test_a_dropped_variant_is_named_and_counted_before_the_report_does(folder: Path) -> None:
+    run(folder)
+    path = folder / "mine.toml"
+    path.write_text(re.sub(r"(?m)^variants = .*", 'variants = ["no_squares"]', path.read_text()), encoding="utf-8")
+    line = "dropped since the first run, and still counted by Holm: no_momentum"
+    assert line in run(folder)[1]
+    assert line in run(folder, "--dry-run")[1]
+    assert line in shown(folder, "report")
+    text = knockout("check", "mine.toml", "--no-measure", cwd=folder).stdout
+    assert line in text
+    assert "3 seeds, 2 contrasts" in text
+    table = (folder / "results/mine/contrasts.csv").read_text(encoding="utf-8")
+    (row,) = csv.DictReader(table.splitlines())
+    assert (row["variant"], row["family"]) == ("no_squares", "2")
 
 
 @pytest.mark.long
@@ -85,7 +118,9 @@ def test_the_trainer_of_the_page_runs_from_anywhere_and_an_edit_is_named_until_i
 
     edit(folder, "learning_rate: float = 0.05", "learning_rate: float = 0.06")
     code, text = run(folder)
-    assert (code, "0 trained now" in text) == (0, True)
+    assert (code, "Nothing was trained" in text, "\nresults: " in f"\n{text}") == (2, True, False), (
+        text
+    )  # a complete study too
     told = "the trainer has changed since these results"
     assert told in text
     assert "raise VERSION (now 1)" in text
@@ -129,8 +164,8 @@ def test_a_worker_that_reads_another_source_than_the_coordinator_leaves_no_resul
     state = survey(study, folder / "root")
     task = Task(
         root=folder / "root", runs=state.runs[:1], configs={r.id: state.config(r) for r in state.runs},
-        trainer=study.trainer.path, source="0" * 64, factors=study.baseline.factors, recipe=study.baseline.recipe, data=None,
-        device="cpu", threads=1, workers=1, timeout_seconds=0.0,
+        trainer=study.trainer.path, source="0" * 64, factors=study.baseline.factors, recipe=study.baseline.recipe,
+        data=None, device="cpu", threads=1, workers=1, timeout_seconds=0.0,
     )  # fmt: skip
     with import_path(study.trainer.folders):
         (answer,) = work(task, Alive())

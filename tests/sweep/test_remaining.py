@@ -12,7 +12,7 @@ from knockout.ledger import Ledger, read_ledger
 from knockout.study import Run
 from knockout.sweep.answer import Answer
 from knockout.sweep.owner import Progress, hold, hold_run, write_progress
-from knockout.sweep.progress import QuietDisplay
+from knockout.sweep.progress import QuietDisplay, Watch
 from knockout.sweep.remaining import ends_text, seconds_left
 from tests.analysis.conftest import BuildStudy, build_study
 from tests.command_line import knockout
@@ -52,6 +52,34 @@ def test_the_time_in_words() -> None:
     assert ends_text(600, now=now, at_most=False) == "in about 10 min, at 23:40"
     assert ends_text(3600, now=now, at_most=True) == "at the latest in about 60 min, at 2026-03-02 00:30"
     assert now + timedelta(seconds=3600) == datetime(2026, 3, 2, 0, 30)
+
+
+def test_no_time_is_said_before_a_run_has_ended_nor_one_with_the_start_of_workers_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = 100.0
+    monkeypatch.setattr("knockout.sweep.progress.time.monotonic", lambda: clock)
+    answer = Answer(run=Run(id="a" * 64, variant="up", seed=3), status="finished")
+    watch = Watch()
+    watch.start(total=30, done=0, workers=2)
+    watch.share_running = 1.8  # of two runs that go on
+    clock += 5
+    assert watch.time_left() == "time left: not known yet"
+    watch.share_running = 0.0
+    for seconds, left in ((5.0, "not known yet"), (0.0, "not known yet"), (0.5, "about 7 s left"), (0.0, "7 s left")):
+        clock += seconds  # 10 s until two workers have started and trained; then two runs in half a second
+        watch.count(answer)
+        if watch.ended_here == 3:
+            assert watch.time_left() == "about 7 s left"  # 27 runs at two in .5 s
+        elif watch.ended_here < 3:
+            assert left in watch.time_left()
+    assert watch.time_left() == "about 4 s left"  # 26 runs at three in .5 s
+
+    slow = Watch()
+    slow.start(total=4, done=1, workers=1)
+    clock += 3600
+    slow.count(answer)
+    assert slow.time_left() == "about 2.0 h left"
 
 
 def test_a_quiet_display_shows_failures_alone() -> None:

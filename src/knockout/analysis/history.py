@@ -7,6 +7,7 @@ from knockout.copies import Kind, copy_with, text_of
 from knockout.design import DataSummary, Setting, Snapshot
 from knockout.ledger import damaged_files
 from knockout.overrides import content, lines_in
+from knockout.plurals import plural
 from knockout.source_changes import SourceChange
 from knockout.strict import got_text
 from knockout.variants import BASELINE
@@ -73,7 +74,7 @@ def setting_changes(first: Setting | None, now: Setting | None) -> list[str]:
 
 def dropped(results: Results) -> list[str]:
     """Variants that were planned when the first run started, and are not any more. They still count in the family."""
-    return [v for v in results.design.first.variants if v not in results.variants]
+    return list(results.design.dropped)
 
 
 def later_placebos(results: Results) -> list[str]:
@@ -137,8 +138,9 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
     hours = design.budget.hours
     rows.append(("Budget", f"{hours:g} hour{'' if hours == 1 else 's'} of training" if hours else "no limit"))
     overridden = f" (the study's own: {', '.join(design.overridden)})" if design.overridden else ""
+    family = plural(len(results.variants) + len(dropped(results)), "contrast")
     judged = (
-        f"test {plan.metric}, paired t test, Holm over {len(results.variants) + len(dropped(results))} contrasts,"
+        f"test {plan.metric}, paired t test, Holm over {family},"
         f" alpha {plan.alpha:g}, margin {results.metric.size(plan.margin)}{overridden}"
     )
     rows.append(("Judged by", judged))
@@ -193,8 +195,8 @@ def source_warnings(results: Results) -> tuple[str, ...]:
 
 
 def _source_rows(change: SourceChange) -> list[tuple[str, str]]:
-    made = [f"sha256 {source} ({n} runs)" for source, n in change.recorded.items()]
-    made += [f"not recorded ({change.unrecorded} runs)"] if change.recorded and change.unrecorded else []
+    made = [f"sha256 {source} ({plural(n, 'run')})" for source, n in change.recorded.items()]
+    made += [f"not recorded ({plural(change.unrecorded, 'run')})"] if change.recorded and change.unrecorded else []
     return [("Source of the trainer", "; ".join(made))] if made else []
 
 

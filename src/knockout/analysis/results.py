@@ -3,31 +3,30 @@
 analysis/RULES.md, step 1.
 """
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from knockout.analysis.inference.dead import Answers, why_dead
+from knockout.analysis.inference.dead import why_dead
 from knockout.analysis.inference.pairs import Seed
+from knockout.analysis.measured import MEASURED, Predictions, answers_of, predictions_of, stated_scores
 from knockout.analysis.stats.e_process import Process
 from knockout.analysis.stats.metric import Metric, counted, raw, share
-from knockout.analysis.stats.scores import macro_f1
 from knockout.design import Design, absence, read_design
 from knockout.errors import UserError
 from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_ledger
 from knockout.packed import thin
 from knockout.plan import Plan
-from knockout.record import Record, class_losses
+from knockout.record import Record
 from knockout.source_changes import SourceChange, change_in_folder
 
 
@@ -149,7 +148,7 @@ def load(root: Path, *, design: Design | None = None) -> Results:
     _check_once(root, ledger, design)
     records = {run.id: ledger.records[run.id] for run in design.runs if run.id in ledger.records}
     _check_seeds(records, design)
-    predictions = {i: _predictions(record, len(design.data.classes)) for i, record in records.items()}
+    predictions = {i: predictions_of(record, len(design.data.classes)) for i, record in records.items()}
     _check_test_sets(records, predictions, design)
     rows, unchecked = _rows(root, ledger, predictions, design)
     runs = _frame(rows)
@@ -186,8 +185,8 @@ def dead_runs(root: Path) -> list[tuple[str, int]]:
     plan, labels = design.now.plan, design.data.label_counts
     records = read_ledger(root).records
     planned = [run for run in design.runs if run.id in records and records[run.id].status == "finished"]
-    rows = [(run, {"status": "finished"} | _scores(records[run.id])) for run in planned]
-    return [(run.variant, run.seed) for run, row in rows if why_dead(row, _answers(records[run.id]), labels, plan)]
+    rows = [(run, {"status": "finished"} | stated_scores(records[run.id])) for run in planned]
+    return [(run.variant, run.seed) for run, row in rows if why_dead(row, answers_of(records[run.id]), labels, plan)]
 
 
 def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
@@ -195,100 +194,6 @@ def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
     thinned = any(record.packed for record in records.values())
     tables = {i: record.table("curve") for i, record in records.items() if record.has("curve")}
     return {i: (thin(table) if thinned and not records[i].packed else table).to_pandas() for i, table in tables.items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Predictions:
-    count: int
-    correct: int
-    label_counts: tuple[int, ...]
-    labels_sha256: str
-    predicted_sha256: str
-    macro_f1: float
-    absent: tuple[int, ...]
-    """classes that no test label has"""
-    right: NDArray[np.bool_]
-    answers: Answers
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """A column of summary.csv that is read off a run's record."""
-
-    name: str
-    dtype: Literal["Int64", "Float64"]
-    value: Callable[[Record, _Predictions | None], float | int | None]
-    always: bool = False
-    """also of a run that diverged; the others are of finished runs only"""
-
-
-def _split_columns(split: str, *, macro_f1: bool) -> list[Measured]:
-    """Counts and scores on one split."""
-
-    def of(name: str) -> Callable[[Record, _Predictions | None], float | int | None]:
-        return lambda record, _: record.outcome["metrics"].get(split, {}).get(name)
-
-    def accuracy(record: Record, _: _Predictions | None) -> float | None:
-        counts = record.outcome["metrics"].get(split)
-        return None if counts is None else float(counts["correct"] / counts["count"])
-
-    return [
-        Measured(name=f"{split}_correct", dtype="Int64", value=of("correct")),
-        Measured(name=f"{split}_count", dtype="Int64", value=of("count")),
-        Measured(name=f"{split}_accuracy", dtype="Float64", value=accuracy),
-        *([Measured(name=f"{split}_macro_f1", dtype="Float64", value=_macro_f1)] if macro_f1 else []),
-        Measured(name=f"{split}_loss", dtype="Float64", value=of("loss")),
-    ]
-
-
-def _macro_f1(_: Record, predictions: _Predictions | None) -> float | None:
-    return None if predictions is None else predictions.macro_f1
-
-
-def _steps(record: Record, _: _Predictions | None) -> int | None:
-    steps: int | None = record.outcome["costs"].get("steps")
-    return record.table("curve").num_rows if steps is None and not record.packed else steps
-
-
-SCORES = (*_split_columns("test", macro_f1=True), *_split_columns("validation", macro_f1=False))
-
-MEASURED: tuple[Measured, ...] = (
-    *SCORES,
-    Measured(name="final_loss", dtype="Float64", value=lambda record, _: record.final_loss()),
-    Measured(name="steps", dtype="Int64", value=_steps, always=True),
-    Measured(
-        name="parameters", dtype="Int64", value=lambda record, _: record.outcome["costs"].get("parameters"), always=True
-    ),
-)
-"""What summary.csv says of each run, in its order: a new column is one entry here."""
-
-
-def _predictions(record: Record, classes: int) -> _Predictions | None:
-    answers = _answers(record)
-    if answers is None:
-        return None
-    label, predicted = answers.label, answers.predicted
-    score = macro_f1(label, predicted, classes=max(classes, int(label.max(initial=0)) + 1))
-    return _Predictions(
-        count=len(label),
-        correct=int((label == predicted).sum()),
-        label_counts=tuple(int(c) for c in np.bincount(label)),
-        labels_sha256=hashlib.sha256(label.tobytes()).hexdigest(),
-        predicted_sha256=hashlib.sha256(predicted.tobytes()).hexdigest(),
-        macro_f1=score.value,
-        absent=score.absent,
-        right=label == predicted,
-        answers=answers,
-    )
-
-
-def _answers(record: Record) -> Answers | None:
-    if not record.has("predictions"):
-        return None
-    table = record.table("predictions")
-    label, predicted = (table[name].to_numpy().astype("<i4") for name in ("label", "predicted"))
-    losses = class_losses(table) or record.outcome.get("losses")
-    return Answers(label=label, predicted=predicted, losses=losses)
 
 
 def _check_seeds(records: Mapping[str, Record], design: Design) -> None:
@@ -300,7 +205,7 @@ def _check_seeds(records: Mapping[str, Record], design: Design) -> None:
 
 
 def _rows(
-    root: Path, ledger: Ledger, predictions: Mapping[str, _Predictions | None], design: Design
+    root: Path, ledger: Ledger, predictions: Mapping[str, Predictions | None], design: Design
 ) -> tuple[list[dict[str, Any]], int]:
     """One row per planned run, and the number of finished runs of which it is not known whether they are dead."""
     labels = design.data.label_counts
@@ -334,7 +239,7 @@ def _check_values(root: Path, runs: pd.DataFrame, plan: Plan) -> None:
 
 def _notes(
     records: Mapping[str, Record],
-    predictions: Mapping[str, _Predictions | None],
+    predictions: Mapping[str, Predictions | None],
     design: Design,
     *,
     unchecked: int,
@@ -375,7 +280,7 @@ def _is_damaged(folder: Path, ledger: Ledger) -> bool:
 
 
 def _check_test_sets(
-    records: Mapping[str, Record], predictions: Mapping[str, _Predictions | None], design: Design
+    records: Mapping[str, Record], predictions: Mapping[str, Predictions | None], design: Design
 ) -> None:
     """Every finished run has counts that hold, those of its predictions, on the same test set as every other."""
     finished = [(i, r) for i, r in records.items() if r.status == "finished"]
@@ -411,12 +316,7 @@ def _check_test_sets(
         raise ResultsError(f"{folder}: a test set of {count} texts, where the study's data have {planned.count}")
 
 
-def _scores(record: Record) -> dict[str, Any]:
-    """Counts and scores that the record states; those of its predictions are not computed."""
-    return {column.name: column.value(record, None) for column in SCORES}
-
-
-def _result(record: Record, predictions: _Predictions | None) -> dict[str, Any]:
+def _result(record: Record, predictions: Predictions | None) -> dict[str, Any]:
     row: dict[str, Any] = {"status": record.status, "reason": _reason(record)}
     if predictions is not None and record.status == "finished":
         row["predictions_sha256"] = predictions.predicted_sha256

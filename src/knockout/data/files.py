@@ -89,6 +89,7 @@ def _csv_opener(header: Sequence[str], form: CsvForm) -> "OpenTable":
             index_col=False,
             sep=form.separator,
             encoding=form.encoding,
+            skiprows=form.skipped,
         )
 
     return open_table
@@ -252,7 +253,8 @@ def _csv_form(files: Sequence[Path], columns: Sequence[str]) -> CsvForm:
 
 
 def _in_words(form: CsvForm) -> str:
-    return f"is {form.encoding} with a {tabular.SEPARATORS[form.separator]} between columns"
+    said = ", as its first line says" if form.skipped else ""
+    return f"is {form.encoding} with a {tabular.SEPARATORS[form.separator]} between columns{said}"
 
 
 def _csv_header(files: Sequence[Path], columns: Sequence[str], form: CsvForm) -> list[str]:
@@ -263,7 +265,13 @@ def _csv_header(files: Sequence[Path], columns: Sequence[str], form: CsvForm) ->
     for file in files:
         try:
             header = pd.read_csv(
-                file, nrows=0, index_col=False, dtype=object, sep=form.separator, encoding=form.encoding
+                file,
+                nrows=0,
+                index_col=False,
+                dtype=object,
+                sep=form.separator,
+                encoding=form.encoding,
+                skiprows=form.skipped,
             )
         except Exception as error:
             raise not_read(str(file), "csv", error) from error
@@ -299,7 +307,8 @@ def _measure_csv_file(file: Path, places: Sequence[int], header: Sequence[str], 
     try:
         with file.open(encoding=form.encoding, newline="") as opened:
             read = tabular.csv_rows(opened, form.separator, limits.TEXTS, strict=False)
-            next(read)  # the header
+            for _ in range(1 + form.skipped):
+                next(read)  # the header, under the line that says what separates the columns
             for row in read:
                 line = row.line
                 if len(row.cells) != len(header):

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from knockout.design import write_design
+from knockout.design import dropped_line, write_design
 from knockout.job import Status
 from knockout.ledger import Ledger, clear_abandoned, read_ledger, set_aside_files
+from knockout.plurals import plural
 from knockout.record import read_record, write_record
 from knockout.source_changes import SourceChange, change_of_study, write_place
 from knockout.study import Run, Study
@@ -122,12 +123,15 @@ def run_study(
         machine = machine_of(study, workers=workers) if state.todo else Machine(devices=("cpu",), workers=1)
         if state.todo and not allow_mixed:
             _refuse_mixed(state, machine.devices[0])
-        if state.todo and state.change.undeclared and not same_trainer:
+        if state.change.undeclared and not same_trainer:  # also where all is trained: exit code 0 would say all is well
             raise RefusedError(f"{'; '.join(state.change.lines)}. Nothing was trained: {state.change.way_on}")
         same = state.change.declared() if same_trainer else ()
+        opening = opening_lines(study, root)
         had = sum(run.id in state.ledger.records for run in state.runs)
         write_design(root, study, data_id=data.id, data_summary=data.summary, results=had, same_trainer=same)
         write_place(root, study)
+        for line in [*opening, *([dropped_line(state.dropped)] if state.dropped else [])]:
+            display.say(line)
         for line in files:
             display.say(f"set aside, and made again where it can be: {line}")
         for line in state.ledger.damaged:
@@ -153,6 +157,12 @@ def run_study(
             change=change_of_study(study, root, after, [run.id for run in state.runs]),
             stop=state.stop,
         )
+
+
+def opening_lines(study: Study, root: Path) -> list[str]:
+    """Where the results of a study lie, and which parts of its file are not used: said once nothing was refused."""
+    there = "" if (root / "design.json").exists() else " (new)"
+    return [f"results: {root.resolve()}{there}", *(f"note: {line}" for line in study.unused)]
 
 
 def totals(ledger: Ledger, runs: Sequence[Run]) -> Totals:
@@ -243,9 +253,8 @@ class _Sweep:
                     raise KeyboardInterrupt
                 return
             self.stopping, self.stopped_at = number, time.monotonic()
-            self.display.say(
-                f"stopping: {len(self.asked)} runs in flight are finished first; a second signal drops them"
-            )
+            flying = plural(len(self.asked), "run")
+            self.display.say(f"stopping: {flying} in flight to be finished first; a second signal drops them")
 
         caught = [signal.SIGINT, signal.SIGTERM]
         if HANGUP and signal.getsignal(HANGUP) != signal.SIG_IGN:  # as under nohup

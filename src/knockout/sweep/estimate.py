@@ -2,9 +2,10 @@
 
 import contextlib
 import importlib
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
@@ -17,14 +18,20 @@ from knockout.sweep.execute import Broken, Executor, LocalExecutor
 from knockout.sweep.outcomes import AnswerError, outcomes_of
 from knockout.sweep.owner import Coordinator
 from knockout.sweep.work import Log, progress_of
+from knockout.trainers import DEFAULT_TRAINER
 
 WARM_STEPS = 2
 MOST_STEPS = 25
 TOTAL_SECONDS = 8.0
 """Over all variants, without the start of the worker."""
 
+ANSWER_SECONDS = 20.0
+"""For runs of a trainer of one's own that are trained to their end, one of each variant, so that its answer is seen."""
+
 PATIENCE_SECONDS = 90.0
 """For the steps of one variant, with what a worker loads before its first. Then there is no figure."""
+
+GIVEN_UP = f"it was given up after {PATIENCE_SECONDS:.0f} s without enough steps; does it call job.progress?"
 
 WHOLE = "it never calls job.progress: one run was trained to its end, and the time of all others is taken from it"
 
@@ -48,6 +55,13 @@ class Pace:
     """what to know of the figure"""
     objective: str = ""
     """what the screen would show of a run, where one was trained to its end"""
+    answered: bool = False
+    """whether one was trained to its end, and what the trainer returned was checked"""
+
+    @property
+    def run_seconds(self) -> float:
+        """Of one whole run, as far as it was measured."""
+        return self.seconds_before + self.steps * self.seconds_per_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +85,7 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
     """Train a few steps of every variant, keep nothing, and extrapolate.
 
     A trainer that never calls `progress` cannot be stopped after a few steps: one run is trained to its end, and all
-    others are taken to be like it.
+    others are taken to be like it. Short runs of a trainer of one's own are trained to their end, to check its answer.
     """
     share = TOTAL_SECONDS / len(study.compared)
     executor = LocalExecutor(_measure, workers=1, threads=study.run.threads, folders=study.trainer.folders)
@@ -80,20 +94,23 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
     began = time.perf_counter()
     start = 0.0
     first = next(iter(study.compared))
+    samples = {
+        name: _Sample(
+            trainer=study.trainer.path,
+            variant=name,
+            factors=arm.factors,
+            recipe=arm.recipe,
+            seed=study.seeds[0],
+            data=data,
+            device=device,
+            threads=study.run.threads,
+            seconds=share,
+        )
+        for name, arm in study.compared.items()
+    }
     try:
         for name in (first, *study.compared):  # the first call of a worker loads what later ones find there
-            sample = _Sample(
-                trainer=study.trainer.path,
-                variant=name,
-                factors=study.compared[name].factors,
-                recipe=study.compared[name].recipe,
-                seed=study.seeds[0],
-                data=data,
-                device=device,
-                threads=study.run.threads,
-                seconds=share,
-            )
-            measured = _result(executor, sample)
+            measured = _result(executor, samples[name])
             if isinstance(measured, str):
                 paces[name] = Pace(trouble=measured)
                 break
@@ -104,6 +121,8 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
             if paces[name].note == WHOLE:
                 paces = dict.fromkeys(study.compared, paces[name])
                 break
+        if study.trainer.path != DEFAULT_TRAINER and not any(pace.trouble for pace in paces.values()):
+            paces |= _answers(executor, samples, paces)
     finally:
         executor.close()
     whole = paces[first].note == WHOLE  # that run was evaluated, too
@@ -126,6 +145,26 @@ def estimate(study: Study, *, data: DataRef | None, summary: Mapping[str, Any], 
     )
 
 
+def _answers(
+    executor: "Executor[_Sample, tuple[Pace, int]]", samples: "Mapping[str, _Sample]", paces: Mapping[str, Pace]
+) -> dict[str, Pace]:
+    """The paces of the variants of which a run was trained to its end, as long as `ANSWER_SECONDS` last."""
+    seen: dict[str, Pace] = {}
+    left = ANSWER_SECONDS
+    for name, pace in paces.items():
+        if pace.answered:
+            continue
+        left -= pace.run_seconds
+        measured = _result(executor, replace(samples[name], seconds=math.inf)) if left > 0 else GIVEN_UP
+        if measured == GIVEN_UP:
+            break
+        ended = Pace(trouble=measured) if isinstance(measured, str) else measured[0]
+        seen[name] = replace(pace, trouble=ended.trouble, objective=ended.objective, answered=ended.answered)
+        if ended.trouble:
+            break
+    return seen
+
+
 def _evaluation(arm: Arm, summary: Mapping[str, Any]) -> float:
     """Time of evaluation over that of training, from the numbers of texts; 0 where they are not known."""
     counts = {name: split["count"] for name, split in summary.get("splits", {}).items()}
@@ -138,7 +177,7 @@ def _evaluation(arm: Arm, summary: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sample:
-    """A run that is trained for a few steps, and for at most so many seconds after the first."""
+    """A run that is trained for a few steps, and at most so many seconds after the first; to its end if infinite."""
 
     trainer: str
     variant: str
@@ -158,7 +197,7 @@ def _result(executor: Executor[_Sample, tuple[Pace, int]], sample: _Sample) -> t
     while time.monotonic() < deadline:
         for ended in executor.wait(1.0):
             return "its worker died" if isinstance(ended, Broken) else ended[1]
-    return f"it was given up after {PATIENCE_SECONDS:.0f} s without enough steps; does it call job.progress?"
+    return GIVEN_UP
 
 
 def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
@@ -171,7 +210,7 @@ def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
         if not marks:  # as in a run: what is no number ends it
             total = progress_of(step, steps, loss).steps
         marks.append(time.perf_counter())
-        enough = len(marks) > MOST_STEPS or marks[-1] - marks[0] > sample.seconds
+        enough = sample.seconds < math.inf and (len(marks) > MOST_STEPS or marks[-1] - marks[0] > sample.seconds)
         if (enough and len(marks) > WARM_STEPS) or not coordinator.alive():
             raise Stopped
 
@@ -197,9 +236,19 @@ def _measure(sample: _Sample, coordinator: Coordinator) -> tuple[Pace, int]:
     shown = objective(outcome.metrics) if outcome is not None else None
     name = shown.name if shown is not None else ""
     if not marks:
-        return Pace(steps=1, seconds_before=time.perf_counter() - entered, note=WHOLE, objective=name), used
+        return Pace(
+            steps=1, seconds_before=time.perf_counter() - entered, note=WHOLE, objective=name, answered=True
+        ), used
+    answered = outcome is not None
     if len(marks) < 2:
-        return Pace(steps=total, seconds_before=time.perf_counter() - entered, objective=name), used
+        before = time.perf_counter() - entered
+        return Pace(steps=total, seconds_before=before, objective=name, answered=answered), used
     first = min(WARM_STEPS, len(marks) - 2)
     pace = (marks[-1] - marks[first]) / (len(marks) - 1 - first)
-    return Pace(steps=total, seconds_per_step=pace, seconds_before=marks[0] - entered, objective=name), used
+    return Pace(
+        steps=total,
+        seconds_per_step=pace,
+        seconds_before=marks[0] - entered,
+        objective=name,
+        answered=answered,
+    ), used

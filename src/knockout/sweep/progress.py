@@ -9,9 +9,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from knockout.lines import print_lines
+from knockout.plurals import plural
 from knockout.study import Run
 from knockout.sweep.answer import Answer
 from knockout.sweep.owner import Progress
+
+UNKNOWN = "time left: not known yet"
+START_MATTERS_SECONDS = 60.0
+"""In a session shorter than that, the start of the workers is no part of the pace."""
 
 
 def describe(seconds: float) -> str:
@@ -30,6 +36,8 @@ class Watch:
         self.total = self.done = self.workers = self.ended_here = 0
         self.started = time.monotonic()
         self.share_running = 0.0
+        self.first_ended: tuple[float, float] | None = None
+        """when the first run ended, and how many had been trained by then, parts of runs counted"""
         self.reasons = Reasons()
 
     def start(self, *, total: int, done: int, workers: int) -> None:
@@ -40,15 +48,25 @@ class Watch:
         if answer.status != "stopped":
             self.done += 1
             self.ended_here += 1
+            if self.first_ended is None:
+                self.first_ended = time.monotonic(), 1 + self.share_running
 
     def time_left(self) -> str:
-        """The time left in words, from the pace so far, with parts of runs in flight counted; "" once all is done."""
+        """The time left in words, from the pace of this session's runs, once one has ended; "" once all is done."""
         if self.done >= self.total:
             return ""
-        pace = self.ended_here + self.share_running
-        if pace < 0.5:
-            return "time left: not known yet"
-        left = (time.monotonic() - self.started) / pace * max(0.0, self.total - self.done - self.share_running)
+        if self.first_ended is None:
+            return UNKNOWN
+        now, trained = time.monotonic(), self.ended_here + self.share_running
+        begun, before = self.started, 0.0
+        few = self.total - self.done + self.ended_here <= 2 * self.workers
+        if now - self.started < START_MATTERS_SECONDS and not few:
+            if self.ended_here <= self.workers:
+                return UNKNOWN
+            begun, before = self.first_ended  # without the start of the workers, which takes as long as short runs do
+        if trained <= before:
+            return UNKNOWN
+        left = (now - begun) / (trained - before) * max(0.0, self.total - self.done - self.share_running)
         return f"about {describe(left)} left"
 
 
@@ -85,10 +103,10 @@ class PlainDisplay:
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.watch.start(total=total, done=done, workers=workers)
-        self.say(f"{total} runs, {done} of them done before; {workers} workers")
+        self.say(f"{plural(total, 'run')}, {done} of them done before; {plural(workers, 'worker')}")
 
     def say(self, line: str) -> None:
-        self.console.print(Text(line), soft_wrap=True)
+        print_lines(self.console, Text(line))
 
     def ended(self, answer: Answer) -> None:
         self.watch.count(answer)
@@ -138,14 +156,14 @@ class LiveDisplay:
         self.running({})
 
     def say(self, line: str) -> None:
-        self.live.console.print(Text(line), soft_wrap=True)
+        print_lines(self.live.console, Text(line))
 
     def ended(self, answer: Answer) -> None:
         self.watch.count(answer)
         style = "" if answer.status == "finished" else "bold red"
         if style:
             line = line_of(answer, self.watch.reasons)
-            self.live.console.print(Text(line, style=style), soft_wrap=True)
+            print_lines(self.live.console, Text(line, style=style))
 
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)

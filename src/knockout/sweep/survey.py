@@ -64,6 +64,8 @@ class Survey:
     """the chosen runs that failed so often that only `--retry` tries them again"""
     change: SourceChange
     """the sources of the trainer that the results were made with"""
+    dropped: tuple[str, ...]
+    """variants that were planned when the first run started, and are not any more"""
     blocks: Blocks | None
     """the blocks of a study with `seeds = "anytime"`"""
 
@@ -89,6 +91,10 @@ def check_only(study: Study, only: Sequence[str]) -> None:
             allowed = ", ".join(study.arms)
             hint = nearest(name, study.arms)
             got = f'--only: "{name}" is not run by this study'
+            parts = [part.strip() for part in name.split(",")]
+            if len(parts) > 1 and set(parts) & set(study.arms):
+                got += f"; repeat the option: `{' '.join(f'--only {part}' for part in parts)}`"
+                hint = ""
             raise FaultsError([Fault(file=study.path.name, got=got, allowed=allowed, nearest=hint)])
 
 
@@ -113,8 +119,9 @@ def survey(
     chosen = [run for run in runs if not only or run.variant in only]
     todo = [run for run in ledger.missing(chosen) if retry or not ledger.exhausted(run)]
     blocks: Blocks | None = None
+    had = sum(run.id in ledger.records for run in runs)
+    planned = planned_design(root, study, data_id=data.id, data_summary=data.summary, results=had)
     if study.anytime is not None and not only:
-        planned = planned_design(root, study, data_id=data.id, data_summary=data.summary)
         tried = {run.id for run in todo}
         lost = [run for run in ledger.missing(runs) if run.id not in tried]
         blocks = Blocks(study, root, runs=runs, design=planned, ledger=ledger, lost=lost)
@@ -131,5 +138,6 @@ def survey(
         todo=tuple(todo),
         exhausted=tuple(run for run in ledger.missing(chosen) if not retry and ledger.exhausted(run)),
         change=change_of_study(study, root, ledger, [run.id for run in runs]),
+        dropped=planned.dropped,
         blocks=blocks,
     )

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from knockout.analysis import Comparison, FrameError, Plan, compare
+from knockout.analysis import Comparison, FrameError, Plan, compare, compare_unpaired
 from tests.analysis.frames import BASE, MOVED, Cell, sound, tidy
 
 INF, NAN = math.inf, math.nan
@@ -495,3 +495,28 @@ def test_printed_it_tells_effects_and_secondary_metrics_too() -> None:
     assert until.crossings == ()
     assert any("only the e-process allows for that" in note for note in until.notes)
     assert "confidence interval" not in until.sentences()[0]
+
+
+def test_one_error_says_all_faults() -> None:
+    """In the words of Python's arguments: what the command says at once must not come one by one here."""
+    frame = plain().assign(loss="x", status="gone").rename(columns={"seed": "sede"})
+    with pytest.raises(FrameError) as refused:
+        compare(frame, baseline="bas", metric="loss", margin=-1, alpha=2, unit="points", variants=["w"])  # type: ignore[arg-type]
+    told = refused.value.faults
+    expected = (
+        *("margin must be a number above 0", "alpha must lie between 0 and .5"),
+        *('no column "seed"', 'no run of the baseline "bas"', 'no run of "w"'),
+        *('row 0: loss is "x", which is text', 'unit must be "share", "percent" or "raw"'),
+    )
+    assert [start for start in expected if not any(fault.startswith(start) for fault in told)] == []
+    assert str(refused.value).splitlines() == list(told)
+    assert "(seed=... names it)" in str(refused.value)
+
+
+def test_one_error_says_what_the_metric_and_the_columns_lack() -> None:
+    frame = plain().assign(goodness=40.0, status="gone").drop(columns="seed")
+    with pytest.raises(FrameError) as refused:
+        compare_unpaired(frame, baseline="bas", metric="goodness", unit="raw", count="texts")
+    starts = ('no column "texts"', 'no run of the baseline "bas"', "whether higher or lower", "a margin is needed")
+    assert all(any(fault.startswith(start) for fault in refused.value.faults) for start in (*starts, "row 0: status"))
+    assert len(refused.value.faults) == 5

@@ -422,6 +422,11 @@ def test_a_mapping_to_nowhere(write: Write) -> None:
     path = write(runs("a,1,.5,gone", header="variant,seed,accuracy,status"))
     (told,) = refused(path, statuses={"gone": "mising"})
     assert told.startswith('status: "gone" is mapped to "mising" (did you mean "missing"?)')
+    (told,) = refused(path, statuses={"crashed": "failed", "gone": "killed"})
+    assert told.startswith('status: "crashed" is mapped to "failed" (did you mean "crashed"?)')
+    assert all(word in told for word in STATES)
+    (told,) = refused(path, statuses={"gone": "lost"})
+    assert "did you mean" not in told
     (told,) = refused(write(ROW), statuses={"gone": "missing"})
     assert told.startswith('status: words are mapped ("gone"), and there is no column "status"')
 

@@ -3,7 +3,7 @@
 import csv
 import itertools
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -92,6 +92,53 @@ def tasks() -> Rows:
     return [["variant", "seed", "dataset", "accuracy"], *rows]
 
 
+def without(rows: Rows, *columns: str) -> Rows:
+    head = [i for i, name in enumerate(rows[0]) if name not in columns]
+    return [[row[i] for i in head] for row in rows]
+
+
+def unseeded() -> Rows:
+    """A table of W&B whose names, run-0 to run-19, count its runs."""
+    return without(configured(), "seed")
+
+
+def unseeded_sun() -> Rows:
+    head, *rows = unseeded()
+    words = ("dauntless-sun", "calm-sea", "old-owl", "brisk-moon", "odd-hill")
+    return [head, *([f"{words[i % 5]}-{i + 1}", *row[1:]] for i, row in enumerate(rows))]
+
+
+def unseeded_group() -> Rows:
+    return without(wandb(), "seed")
+
+
+def renamed(rows: Rows, **names: str) -> Rows:
+    return [[names.get(str(name), name) for name in rows[0]], *rows[1:]]
+
+
+ARCHITECTURES = {"base": "lstm", "no x": "gru", "it's $HOME": "cnn"}
+
+
+def wide_of_any_name() -> Rows:
+    return renamed(wide(), **ARCHITECTURES)
+
+
+def wide_by_run() -> Rows:
+    return renamed(wide(), seed="run", **ARCHITECTURES)
+
+
+def wide_without_seeds() -> Rows:
+    return without(wide_of_any_name(), "seed")
+
+
+def wide_with_an_index() -> Rows:
+    return renamed(wide(), seed="", **ARCHITECTURES)
+
+
+def wide_of_losses() -> Rows:
+    return renamed(wide(), **{"no x": "no loss weight", "it's $HOME": "acc head"})
+
+
 EXPORTS = {
     "wandb": (wandb, ["--variant", "--metric", "--status", "--baseline"]),
     "configured": (configured, ["--variant", "--metric", "--baseline"]),
@@ -105,6 +152,14 @@ EXPORTS = {
     ),
     "percent": (percent, ["--baseline", "--unit"]),
     "tasks": (tasks, ["--seed", "--baseline"]),
+    "unseeded": (unseeded, ["--variant", "--unpaired", "--metric", "--baseline"]),
+    "unseeded sun": (unseeded_sun, ["--variant", "--unpaired", "--metric", "--baseline"]),
+    "unseeded group": (unseeded_group, ["--variant", "--unpaired", "--metric", "--status", "--baseline"]),
+    "wide of any name": (wide_of_any_name, ["--wide", "--baseline"]),
+    "wide by run": (wide_by_run, ["--wide", "--seed", "--baseline"]),
+    "wide without seeds": (wide_without_seeds, ["--wide", "--unpaired", "--baseline"]),
+    "wide with an index": (wide_with_an_index, ["--wide", "--unpaired", "--baseline"]),
+    "wide of losses": (wide_of_losses, ["--wide", "--baseline"]),
 }
 
 
@@ -132,7 +187,57 @@ def test_two_commands_compare_any_export(name: str, ending: str, tmp_path: Path)
     second = knockout(*command[1:], cwd=tmp_path)
     assert second.returncode == 0, second.stderr
     variants = len(pd.read_csv(tmp_path / "my runs_report" / "contrasts.csv"))
-    assert variants == (3 if name == "configured" else 2)
+    assert variants == (3 if name in ("configured", "unseeded", "unseeded sun") else 2)
+
+
+GIVEN: Mapping[str, tuple[Rows, Sequence[str], Sequence[str]]] = {
+    "one column of the configuration": (
+        renamed(configured(), seed="config.seed"),
+        ["--variant", "use_residual"],
+        ["--seed", "--variant", "--metric", "--baseline"],
+    ),
+    "and a run that was tried twice": (
+        [*configured(), ["run-99", "crashed", 3, "True", 8, 0, ""]],
+        ["--variant", "use_residual"],
+        ["--variant", "--metric", "--status", "--baseline"],
+    ),
+    "the name of each run": (
+        unseeded(),
+        ["--variant", "Name"],
+        ["--variant", "--unpaired", "--metric", "--baseline"],
+    ),
+    "wide, and no more": (wide_by_run(), ["--wide"], ["--seed", "--baseline"]),
+    "wide by seed, and no more": (wide_by_seed(), ["--wide"], ["--variant", "--baseline"]),
+    "wide, and a baseline": (wide_by_run(), ["--baseline", "gru"], ["--wide", "--seed"]),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_was_given_stays_in_the_command_that_works(name: str, tmp_path: Path) -> None:
+    rows, words, options = GIVEN[name]
+    write(tmp_path / "runs.csv", rows)
+    first = knockout("compare", "runs.csv", *words, cwd=tmp_path)
+    lines = first.stderr.splitlines()
+    assert [line.split(":")[0].strip() for line in lines if line.startswith("  --")] == options
+    second = knockout(*shlex.split(lines[-1])[1:], cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert len(pd.read_csv(tmp_path / "runs_report" / "contrasts.csv")) == (3 if "num_heads" in rows[0] else 2)
+
+
+def test_a_baseline_that_is_merely_the_first_is_called_so(tmp_path: Path) -> None:
+    write(tmp_path / "runs.csv", wide_of_any_name())
+    told = str(refusal(tmp_path / "runs.csv", baseline=""))
+    assert 'perhaps "lstm", only because it is the first: name another one if it is not' in told
+    write(tmp_path / "runs.csv", wide())
+    assert 'perhaps "base", by its name' in str(refusal(tmp_path / "runs.csv", baseline=""))
+
+
+def test_where_nothing_names_a_variant_the_baseline_is_listed_too(tmp_path: Path) -> None:
+    write(tmp_path / "runs.csv", without(unseeded(), "use_residual", "num_heads"))
+    told = str(refusal(tmp_path / "runs.csv", baseline=""))
+    assert "  --baseline: not named: the variant that all others are compared with" in told
+    assert "After that remains: " in told
+    assert 'no column "variant"' in told
 
 
 def refusal(path: Path, *, baseline: str, columns: RunColumns | None = None) -> Refused:
@@ -212,11 +317,22 @@ def test_names_cannot_break_out_of_the_command(tmp_path: Path) -> None:
         (["base_1", "base_2", "v_1", "v_2"], r"_(\d+)$"),
         (["brisk-sun-1", "calm-sea-2", "old-owl-3"], ""),
         (["base", "base", "v"], ""),
+        (["run-0", "run-1", "run-2"], ""),
+        (["calm-sun-1", "calm-sun-2", "old-owl-3", "old-owl-4"], ""),
         (["heads8", "heads4", "heads2", "heads1"], ""),
     ],
 )
 def test_names_that_look_like_a_variant_and_a_seed(names: list[str], pattern: str) -> None:
     assert seed_pattern_of(names) == pattern
+
+
+def test_columns_in_a_list_with_commas_are_named_one_by_one(tmp_path: Path) -> None:
+    write(tmp_path / "runs.csv", configured())
+    given = ("--variant", "use_residual,num_heads", "--baseline", "use_residual=True,num_heads=8", "--metric", "acc")
+    done = knockout("compare", "runs.csv", *given, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "repeat the option for each of several columns" in done.stderr
+    assert "--variant use_residual --variant num_heads" in done.stderr
 
 
 def test_three_ways_to_seeds_exclude_each_other(tmp_path: Path) -> None:
@@ -235,6 +351,10 @@ def test_an_unpaired_comparison_is_labelled_on_the_terminal_and_in_the_report(tm
     assert "unpaired" in done.stdout.splitlines()[0]
     assert "Unpaired: nothing says which runs share a seed" in done.stdout
     assert '"seed" was not read: an unpaired comparison was asked for. Paired is stronger.' in done.stdout
+    assert "Minimum detectable" in done.stdout.splitlines()[0]
+    table = pd.read_csv(tmp_path / "runs_report" / "contrasts.csv")
+    assert (table["detectable_first"] > table["detectable"]).all()
     page = (tmp_path / "runs_report" / "report.md").read_text(encoding="utf-8")
+    assert "Minimum detectable: the smallest difference that Welch's test" in page
     assert page.startswith("# Unpaired comparison of runs.csv")
     assert "paired t test" not in page.replace("unpaired t test", "")

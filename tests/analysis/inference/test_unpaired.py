@@ -12,6 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from knockout.analysis.inference.unpaired import UnpairedComparison, compare_unpaired_runs
 from knockout.analysis.stats.metric import raw, share
+from knockout.analysis.stats.power import unpaired_needs
 from knockout.analysis.stats.trace import _leaves
 from knockout.study import Plan
 
@@ -135,3 +136,16 @@ def test_the_trace_holds_the_numbers() -> None:
     assert found.contrasts[0].p in values.values()
     assert list(_leaves(found.contrasts[0].estimate, ""))
     assert compared(ARMS).trace.numbers == found.trace.numbers
+
+
+def test_the_minimum_detectable_difference_uses_the_sds_and_not_the_difference() -> None:
+    up = compared(ARMS).contrasts[0]
+    moved = compared({**ARMS, "up": [x - 0.06 for x in ARMS["up"]]}).contrasts[0]
+    assert up.needs is not None
+    assert moved.needs is not None
+    assert moved.needs.detectable == pytest.approx(up.needs.detectable)
+    sds = 100 * np.std(ARMS["up"], ddof=1), 100 * np.std(BASE, ddof=1)
+    assert up.needs == unpaired_needs(float(sds[0]), float(sds[1]), 4, 5, 2, 0.05, 0.8)
+    assert compared({"base": BASE, "x": [*ARMS["up"], "diverged"]}).contrasts[0].needs is None
+    assert compared({"base": BASE, "x": [0.9, 0.91]}).contrasts[0].needs is None
+    assert compared({"base": [0.8] * 5, "x": [0.81] * 5}).contrasts[0].needs is None

@@ -4,14 +4,30 @@ import csv
 import io
 import statistics
 
+from knockout.analysis.report.blocks import Table
 from knockout.analysis.report.sections.page import changes_sentence
-from knockout.analysis.report.sentences import flags, needed, pairing
+from knockout.analysis.report.sections.setting import costs
+from knockout.analysis.report.sentences import DASH, flags, needed, pairing
 from knockout.analysis.report.study import judge_study
 from knockout.analysis.report.write import write_report
 from knockout.analysis.results import load
 from tests.analysis.conftest import BuildStudy
 
 BASE = [300, 306, 299, 312, 303, 308, 301]
+
+
+def test_costs_that_no_variant_has_are_left_out() -> None:
+    bare: dict[str, object] = dict.fromkeys(("parameters", "train_seconds", "ratio", "peak_bytes", "tokens_per_second"))
+    rows = [{"variant": "baseline", "runs": 3, **bare}, {"variant": "up", "runs": 2, **bare}]
+    assert costs(rows, workers="2 workers") is None
+    rows[1]["parameters"] = 1200.0
+    section = costs(rows, workers="2 workers")
+    assert section is not None
+    assert "ratio" not in section.lead[0]
+    (shown,) = section.blocks
+    assert isinstance(shown, Table)
+    assert [c.title for c in shown.columns] == ["Variant", "Runs", "Parameters"]
+    assert [[cell.text for cell in row] for row in shown.rows] == [["baseline", "3", DASH], ["up", "2", "1,200"]]
 
 
 def test_two_seeds_give_no_interval_and_no_effect_size(build_study: BuildStudy) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.power import TTestIndPower
 
 from knockout.analysis.stats.power import (
     detectable_effect,
+    detectable_unpaired,
     needs,
     paired_to_unpaired,
     pairing_pays_above,
@@ -17,6 +19,7 @@ from knockout.analysis.stats.power import (
     span,
     t_power,
     tost_power,
+    unpaired_needs,
 )
 
 Reference = Callable[[str], dict[str, Any]]
@@ -103,3 +106,33 @@ def test_what_pairing_costs_is_the_ratio_of_two_detectable_differences(correlati
 
     ratio = paired_to_unpaired(of_differences, sd, sd, pairing_pays_above(n, 0.05, 0.8))
     assert power_unpaired(paired / ratio) == pytest.approx(0.8, abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [3, 5, 10, 20])
+def test_unpaired_at_equal_sds_is_student_s(n: int) -> None:
+    found = detectable_unpaired((1.0, 1.0), (n, n), 0.05, 0.8)
+    assert found == pytest.approx(TTestIndPower().solve_power(None, n, 0.05, 0.8), abs=1e-5)
+    assert detectable_unpaired((30.0, 30.0), (n, n), 0.05, 0.8) == pytest.approx(30 * found)
+
+
+def test_unpaired_agrees_with_r(reference: Reference) -> None:
+    power = reference("power_ttest_R")["expected"]["two_sample_power_n20_d1"]
+    assert detectable_unpaired((1.0, 1.0), (20, 20), 0.05, power) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("sds", "sizes"), [((3.0, 1.0), (5, 20)), ((1.0, 3.0), (8, 4)), ((2.0, 0.0), (6, 3))])
+def test_unpaired_at_unequal_sds_is_the_noncentral_t(sds: tuple[float, float], sizes: tuple[int, int]) -> None:
+    (a, b), (n, m) = sds, sizes
+    error = math.sqrt(a**2 / n + b**2 / m)
+    df = error**4 / ((a**2 / n) ** 2 / (n - 1) + (b**2 / m) ** 2 / (m - 1))
+    critical = stats.t.isf(0.025, df)
+    found = detectable_unpaired(sds, sizes, 0.05, 0.8)
+    power = stats.nct.sf(critical, df, found / error) + stats.nct.cdf(-critical, df, found / error)
+    assert power == pytest.approx(0.8, abs=1e-6)
+    assert found == pytest.approx(detectable_unpaired((b, a), (m, n), 0.05, 0.8))
+
+
+def test_unpaired_needs_are_larger_as_the_first_of_many() -> None:
+    found = unpaired_needs(1.0, 1.0, 5, 5, 4, 0.05, 0.8)
+    assert found.detectable == detectable_unpaired((1.0, 1.0), (5, 5), 0.05, 0.8)
+    assert found.detectable_first == detectable_unpaired((1.0, 1.0), (5, 5), 0.0125, 0.8) > found.detectable

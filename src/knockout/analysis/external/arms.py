@@ -36,42 +36,46 @@ def variants_of(names: Sequence[str], baseline: str, wanted: Sequence[str] | Non
 
     Raises `FrameError` where the baseline, a wanted variant or any variant at all is not there.
     """
+    faults = []
     if baseline not in set(names):
         hint = nearest(baseline, sorted(set(names)))
-        raise FrameError(
+        faults.append(
             f'no run of the baseline "{baseline}"; {column} has {short_list(sorted(set(names)))}'
             + (f'; did you mean "{hint}"?' if hint else "")
         )
     there = [n for n in dict.fromkeys(names) if n != baseline]
     if wanted is None:
-        if not there:
-            raise FrameError(f'all runs are of the baseline "{baseline}": there is nothing to compare with it')
-        return there
-    if isinstance(wanted, str) or not wanted or len(set(wanted)) < len(wanted) or baseline in wanted:
-        raise FrameError(f"variants must be a list of different names without the baseline, got {wanted!r}")
-    for name in wanted:
-        if name not in there:
+        if not there and not faults:
+            faults.append(f'all runs are of the baseline "{baseline}": there is nothing to compare with it')
+    elif isinstance(wanted, str) or not wanted or len(set(wanted)) < len(wanted) or baseline in wanted:
+        faults.append(f"variants must be a list of different names without the baseline, got {wanted!r}")
+    else:
+        for name in [name for name in wanted if name not in there]:
             hint = nearest(name, there)
-            raise FrameError(
+            faults.append(
                 f'no run of "{name}"' + (f'; did you mean "{hint}"?' if hint else f"; there are {short_list(there)}")
             )
-    return list(wanted)
+    if faults:
+        raise FrameError(*faults)
+    return there if wanted is None else list(wanted)
 
 
 def check_arguments(
     plan: Plan | None, *, margin: float | None, alpha: float | None, anytime: str | None = None
 ) -> None:
-    """Raises `FrameError` for an argument that is no number, or out of its range."""
+    """Raises `FrameError` with all arguments that are no number, or out of their range."""
+    faults = []
     if margin is not None and not (_is_number(margin) and 0 < margin < math.inf):
-        raise FrameError(f"margin must be a number above 0, got {margin!r}")
+        faults.append(f"margin must be a number above 0, got {margin!r}")
     if alpha is not None and not (_is_number(alpha) and 0 < alpha < 0.5):
-        raise FrameError(f"alpha must lie between 0 and .5, got {alpha!r}")
+        faults.append(f"alpha must lie between 0 and .5, got {alpha!r}")
     if anytime not in (None, "sign", "t"):
-        raise FrameError(f'anytime must be "sign", "t" or None, got {anytime!r}')
+        faults.append(f'anytime must be "sign", "t" or None, got {anytime!r}')
     if plan is not None:
-        _, faults = build(Plan, asdict(plan), "", "plan")  # a Plan that was made in Python has not been checked
-        if faults:
-            raise FrameError(f"{faults[0].key} is {faults[0].got.removeprefix('got ')}; allowed: {faults[0].allowed}")
+        _, wrong = build(Plan, asdict(plan), "", "plan")  # a Plan that was made in Python has not been checked
+        faults += [f"{f.key} is {f.got.removeprefix('got ')}; allowed: {f.allowed}" for f in wrong]
+    if faults:
+        raise FrameError(*faults)
 
 
 def _is_number(value: object) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from knockout.analysis.external.compare import Unit
+from knockout.analysis.external.measured import Unit
 from knockout.analysis.external.runs import RunColumns
 from knockout.analysis.stats.metric import Better
 

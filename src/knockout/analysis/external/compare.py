@@ -1,10 +1,10 @@
 """`compare`: Knockout's statistics for a pandas frame of runs that any program trained."""
 
 import hashlib
-import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -20,19 +20,27 @@ from knockout.analysis.external.arms import (
     variants_of,
 )
 from knockout.analysis.external.frame import (
+    Collected,
     FrameColumns,
-    FrameError,
     check_columns,
-    check_magnitude,
+    check_frame,
     check_once,
     correctness_of,
-    mixed_units,
     names_of,
-    numbers_of,
     seeds_of,
     short_list,
     statuses_of,
-    test_set_size,
+)
+from knockout.analysis.external.measured import (
+    Correctness,
+    Unit,
+    check_margin,
+    direction_of,
+    is_accuracy,
+    measured_as,
+    secondary_of,
+    unit_of,
+    values_of,
 )
 from knockout.analysis.external.precision import kind_of, precise
 from knockout.analysis.inference.comparison import compare_runs
@@ -43,31 +51,11 @@ from knockout.analysis.report.unpaired import UnpairedComparison, printed_unpair
 from knockout.analysis.stats.metric import (
     Better,
     Metric,
-    better_by_name,
-    counted,
     digits_for,
-    is_share,
-    raw,
     seen_by_name,
-    share,
-    words_of,
 )
 from knockout.analysis.stats.numeric import ROUNDING
 from knockout.study import Plan
-
-Unit = Literal["share", "percent", "raw"]
-
-WHOLE = 1e-6
-"""A share times the number of test examples is a count where it is this close to a whole number, in shares."""
-
-SAME_SHARE = 5e-4
-"""An accuracy may differ by this much from the mean of its correctness per example: by rounding to three digits."""
-
-TOP: Mapping[Unit, float] = {"share": 1.0, "percent": 100.0}
-"""The largest value of a unit that is bounded; the smallest is 0."""
-
-Correctness = list[npt.NDArray[np.bool_] | None]
-"""For each run, whether each test example was predicted correctly; `None` where that is not known."""
 
 
 def compare(
@@ -114,22 +102,48 @@ def compare(
     decides, where runs were added until all was decided. `plan`: all other choices; `alpha` and `margin` override it.
     `notes`: what was decided about the runs before, for the report.
 
-    Raises `FrameError` for what cannot be compared: a column that is missing or holds text, a run that stands twice,
-    test sets that differ, a value outside the unit, a baseline that is not there.
+    Raises one `FrameError` with all faults of what cannot be compared: a column that is missing or holds text, a run
+    that stands twice, test sets that differ, a value outside the unit, a baseline that is not there.
     """
-    baseline = unicodedata.normalize("NFC", baseline) if isinstance(baseline, str) else baseline
-    columns = FrameColumns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric)
-    check_columns(
-        frame, columns, factors=factors, secondary=secondary if isinstance(secondary, str) else list(secondary)
+    return compare_by(
+        frame,
+        FrameColumns(variant=variant, seed=seed, status=status, count=count, correct=correct, metric=metric),
+        Choices(baseline=baseline, margin=margin, better=better, unit=unit, variants=variants, alpha=alpha, plan=plan),
+        factors=factors,
+        secondary=secondary,
+        anytime=anytime,
+        notes=notes,
     )
-    check_arguments(plan, margin=margin, alpha=alpha, anytime=anytime)
-    read = _read(frame, columns, baseline, variants, unit=unit, better=better, margin=margin, alpha=alpha, plan=plan)
+
+
+def compare_by(
+    frame: pd.DataFrame,
+    columns: FrameColumns,
+    choices: "Choices",
+    *,
+    factors: Sequence[str] = (),
+    secondary: Sequence[str] | Mapping[str, Better] = (),
+    anytime: Literal["sign", "t"] | None = None,
+    notes: Sequence[str] = (),
+) -> Comparison:
+    """`compare`, with the names of columns and the choices as one object each."""
+    choices = choices.normalized()
+    others: dict[str, tuple[Metric, list[float | None]]] = {}
+
+    def read_secondary(states: Sequence[str]) -> None:
+        faults = Collected()
+        for name in [name for name in secondary if name in frame]:
+            way = secondary[name] if isinstance(secondary, Mapping) else None
+            found = faults.of(partial(secondary_of, frame, name, states, way))
+            if found is not None:
+                others[f"secondary {name}"] = found
+        faults.stop()
+
+    read = _read(frame, columns, choices, factors=factors, secondary=secondary, anytime=anytime, further=read_secondary)
+    baseline = choices.baseline
     runs = read.runs()
-    others = {}
-    for name in secondary:
-        way = secondary[name] if isinstance(secondary, Mapping) else None
-        others[f"secondary {name}"], column = _secondary(frame, name, read.states, way)
-        runs[f"secondary {name}"] = pd.Series(column, dtype=object)
+    for name, (_, column) in others.items():
+        runs[name] = pd.Series(column, dtype=object)
     note_partners(runs, baseline, read.variants, read.notes)
     comparison = compare_runs(
         runs,
@@ -138,10 +152,10 @@ def compare(
         variants=read.variants,
         seeds=read.planned(baseline),
         plan=read.plan,
-        others=others,
+        others={name: metric for name, (metric, _) in others.items()},
         changes=changes_of(frame, read.names, factors, baseline, read.variants),
         anytime=anytime,
-        correctness=read.correctness() if _is_accuracy(metric) else None,
+        correctness=read.correctness() if is_accuracy(columns.metric) else None,
         notes=[*notes, *read.notes],
     )
     if factors and not comparison.crossings:
@@ -174,21 +188,54 @@ def compare_unpaired(
 
     Returns an `UnpairedComparison`. Arguments, columns and errors are those of `compare`.
     """
-    baseline = unicodedata.normalize("NFC", baseline) if isinstance(baseline, str) else baseline
-    columns = FrameColumns(variant=variant, seed="", status=status, count=count, correct=correct, metric=metric)
-    check_columns(frame, columns, factors=(), secondary=())
-    check_arguments(plan, margin=margin, alpha=alpha)
-    read = _read(frame, columns, baseline, variants, unit=unit, better=better, margin=margin, alpha=alpha, plan=plan)
+    return compare_unpaired_by(
+        frame,
+        FrameColumns(variant=variant, seed="", status=status, count=count, correct=correct, metric=metric),
+        Choices(baseline=baseline, margin=margin, better=better, unit=unit, variants=variants, alpha=alpha, plan=plan),
+        notes=notes,
+    )
+
+
+def compare_unpaired_by(
+    frame: pd.DataFrame, columns: FrameColumns, choices: "Choices", *, notes: Sequence[str] = ()
+) -> UnpairedComparison:
+    """`compare_unpaired`, with the names of columns and the choices as one object each."""
+    choices, columns = choices.normalized(), replace(columns, seed="")
+    read = _read(frame, columns, choices)
     return printed_unpaired(
         compare_unpaired_runs(
             read.runs(),
             metric=read.metric,
-            baseline=baseline,
+            baseline=choices.baseline,
             variants=read.variants,
             plan=read.plan,
             notes=[*notes, *read.notes],
         )
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """How a frame is judged: what `compare` and `compare_unpaired` have in common."""
+
+    baseline: str
+    margin: float | None = None
+    better: Better | None = None
+    unit: Unit | None = None
+    variants: Sequence[str] | None = None
+    alpha: float | None = None
+    plan: Plan | None = None
+
+    def normalized(self) -> "Choices":
+        """With one form of letters with accents (Unicode's NFC), as the frame's names are read."""
+        variants = self.variants
+        if variants is not None and not isinstance(variants, str):
+            variants = [_nfc(name) for name in variants]
+        return replace(self, baseline=_nfc(self.baseline), variants=variants)
+
+
+def _nfc(name: str) -> str:
+    return unicodedata.normalize("NFC", name) if isinstance(name, str) else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,40 +276,69 @@ class _Read:
 def _read(
     frame: pd.DataFrame,
     columns: FrameColumns,
-    baseline: str,
-    variants: Sequence[str] | None,
+    choices: Choices,
     *,
-    unit: Unit | None,
-    better: Better | None,
-    margin: float | None,
-    alpha: float | None,
-    plan: Plan | None,
+    factors: Sequence[str] = (),
+    secondary: Sequence[str] | Mapping[str, Better] = (),
+    anytime: Literal["sign", "t"] | None = None,
+    further: Callable[[Sequence[str]], None] = lambda _: None,
 ) -> _Read:
-    """The frame's runs, its metric and the plan. `columns` were checked to be there."""
-    names = names_of(frame, columns.variant)
-    if variants is not None and not isinstance(variants, str):
-        variants = [unicodedata.normalize("NFC", name) if isinstance(name, str) else name for name in variants]
-    seeds: list[Seed] = list(range(len(frame)))
+    """The frame's runs, its metric and the plan. `further` reads what else depends on the statuses.
+
+    Raises one `FrameError` with all faults of the arguments, of the columns, and the first one in each column's cells;
+    where there are none, with those of the runs together.
+    """
+    faults = Collected()
+    listed = secondary if isinstance(secondary, str) else list(secondary)
+    faults.of(lambda: check_arguments(choices.plan, margin=choices.margin, alpha=choices.alpha, anytime=anytime))
+    before = len(faults.faults)
+    faults.of(lambda: check_frame(frame, factors=factors, secondary=listed))
+    if len(faults.faults) > before:
+        faults.stop()
+    faults.of(lambda: check_columns(frame, columns, factors=factors, secondary=listed))
+    names = faults.of(lambda: names_of(frame, columns.variant)) if columns.variant in frame else None
+    chosen = None
+    if names is not None:
+        chosen = faults.of(lambda: variants_of(names, choices.baseline, choices.variants, column=columns.variant))
+    seeds: list[Seed] | None = list(range(len(frame)))
     if columns.seed:
-        seeds = seeds_of(frame, columns.seed)
-        check_once(names, seeds, columns)
-    chosen = variants_of(names, baseline, variants, column=columns.variant)
+        seeds = faults.of(lambda: seeds_of(frame, columns.seed)) if columns.seed in frame else None
+    if columns.seed and names is not None and seeds is not None:
+        faults.of(lambda: check_once(names, seeds, columns))
     made: list[str] = []
-    arrays = correctness_of(frame, columns)
-    values = _values(frame, columns.metric, arrays)
-    rounding = ROUNDING
-    if columns.metric in frame:
-        read = precise(values, columns.metric, kind=kind_of(frame[columns.metric]))
-        values, rounding = read.values, read.rounding
-        made += [read.note] if read.note else []
-    states = statuses_of(frame, values, columns, made, columns.metric)
-    measured, values = _measured(
-        frame, values, states, columns, arrays=arrays, unit=unit, better=better, margin=margin or 0.0, notes=made
-    )
-    judged_by = _plan(plan, measured, margin=margin, alpha=alpha)
-    measured = replace(measured, rounding=ROUNDING if measured.whole else rounding)
-    if measured.unit != "points":
-        measured = replace(measured, digits=digits_for(judged_by.margin))
+    arrays = faults.of(lambda: correctness_of(frame, columns))
+    values = None
+    if columns.metric in frame or arrays is not None:
+        values = faults.of(lambda: values_of(frame, columns.metric, arrays))
+        way = faults.of(lambda: direction_of(columns.metric, choices.better))
+        unit = faults.of(lambda: unit_of(columns.metric, choices.unit))
+        if unit == "raw":
+            faults.of(lambda: check_margin(columns.metric, choices.margin))
+    rounding, states = ROUNDING, None
+    if values is not None:
+        if columns.metric in frame:
+            read = precise(values, columns.metric, kind=kind_of(frame[columns.metric]))
+            values, rounding = read.values, read.rounding
+            made += [read.note] if read.note else []
+        states = faults.of(partial(statuses_of, frame, values, columns, made, columns.metric))
+    if states is not None:
+        faults.of(lambda: further(states))
+    measured = None
+    if states is not None and values is not None and way is not None and unit is not None:
+        measured = faults.of(
+            partial(measured_as, frame, values, states, columns, arrays=arrays, unit=unit, way=way, notes=made)
+        )
+    faults.stop()
+    assert names is not None
+    assert chosen is not None
+    assert seeds is not None
+    assert states is not None
+    assert measured is not None
+    metric, values = measured
+    judged_by = _plan(choices)
+    metric = replace(metric, rounding=ROUNDING if metric.whole else rounding)
+    if metric.unit != "points":
+        metric = replace(metric, digits=digits_for(judged_by.margin))
     if seen_data := seen_by_name(columns.metric):
         made.append(seen_data)
     return _Read(
@@ -271,153 +347,15 @@ def _read(
         states=states,
         values=values,
         arrays=arrays,
-        metric=measured,
+        metric=metric,
         plan=judged_by,
         variants=chosen,
         notes=made,
     )
 
 
-def _values(frame: pd.DataFrame, metric: str, arrays: Correctness | None) -> list[float]:
-    """The metric as floats, NaN where there is none."""
-    if metric not in frame:
-        assert arrays is not None
-        if metric != "accuracy":
-            raise FrameError(f'no column "{metric}"; from correctness per example alone only "accuracy" follows')
-        return [math.nan if a is None else float(a.mean()) for a in arrays]
-    return numbers_of(frame, metric)
-
-
-def _is_accuracy(name: str) -> bool:
-    return bool(words_of(name) & {"accuracy", "acc"})
-
-
-def _direction(name: str, better: Better | None) -> Better:
-    """Which way is better: as the caller says, else as the metric's name says."""
-    way = better or better_by_name(name)
-    if way is None:
-        raise FrameError(
-            f'whether higher or lower values of {name} are better is not known: say better="higher" or better="lower"'
-            " (--higher-is-better, --lower-is-better)"
-        )
-    if way not in ("higher", "lower"):
-        raise FrameError(f'better must be "higher" or "lower", got {way!r}')
-    return way
-
-
-def _unit(name: str, unit: Unit | None) -> Unit:
-    """The unit of the values: as the caller says, else as the metric's name says."""
-    if unit is None:
-        return "share" if is_share(name) else "raw"
-    if unit not in ("share", "percent", "raw"):
-        raise FrameError(f'unit must be "share", "percent" or "raw", got {unit!r}')
-    return unit
-
-
-def _measured(
-    frame: pd.DataFrame,
-    values: list[float],
-    states: Sequence[str],
-    columns: FrameColumns,
-    *,
-    arrays: Correctness | None,
-    unit: Unit | None,
-    better: Better | None,
-    margin: float,
-    notes: list[str],
-) -> tuple[Metric, list[float]]:
-    """The metric, and the values as it stores them: raw values, shares, or counts of correct predictions."""
-    name = columns.metric
-    examples = test_set_size(frame, columns, arrays, states)
-    way = _direction(name, better)
-    unit = _unit(name, unit)
-    check_magnitude(values, states, name)
-    if unit == "raw":
-        return raw(name, better=way, margin=margin or 1.0), values
-    shares = _shares(values, states, name, unit)
-    if examples is None or way == "lower" or not _is_accuracy(name):
-        return share(name, better=way), shares
-    if arrays is not None:
-        _check_accuracy(shares, states, arrays, columns, top=TOP[unit])
-    counts = _correct_counts(arrays, states) or _rounded_counts(shares, states, name, examples, notes)
-    return (share(name), shares) if counts is None else (counted(name, examples=examples), counts)
-
-
-def _shares(values: Sequence[float], states: Sequence[str], name: str, unit: Unit) -> list[float]:
-    """Values as shares from 0 to 1. Raises `FrameError` for a finished run whose value lies outside the unit."""
-    top = TOP[unit]
-    mixed = mixed_units([v for v, s in zip(values, states, strict=True) if s == "finished"])
-    if mixed:
-        way = 'write all in one; if they are, unit="raw" and a margin (--unit raw --margin) takes them as they are'
-        raise FrameError(f"{name} has {mixed[0]:g} and {mixed[1]:g}, a share and a percentage by their size: {way}")
-    outside = [v for v, s in zip(values, states, strict=True) if s == "finished" and not 0 <= v <= top]
-    if outside:
-        way = 'unit="raw" and a margin (--unit raw --margin)'
-        way = f'unit="percent" (--unit percent), or {way}' if unit == "share" else way
-        raise FrameError(f"{name} has {outside[0]:g}, and a {unit} lies between 0 and {top:g}: say {way}")
-    return [v / top for v in values]
-
-
-def _check_accuracy(
-    shares: Sequence[float], states: Sequence[str], arrays: Correctness, columns: FrameColumns, *, top: float
-) -> None:
-    """Raises `FrameError` where accuracy is not the mean of correctness per example. `top`: 1 as it was given."""
-    for i, (x, state, array) in enumerate(zip(shares, states, arrays, strict=True)):
-        if array is not None and state == "finished" and abs(x - array.mean()) > SAME_SHARE:
-            raise FrameError(
-                f"row {i}: {columns.metric} is {top * x:g}, and {columns.correct} says {top * array.mean():g}"
-            )
-
-
-def _correct_counts(arrays: Correctness | None, states: Sequence[str]) -> list[float] | None:
-    """Correct predictions per run, from correctness per example; `None` where a finished run has none, or another has.
-
-    NaN for runs that did not finish.
-    """
-    if arrays is None or any((a is None) == (s == "finished") for a, s in zip(arrays, states, strict=True)):
-        return None
-    return [math.nan if a is None else int(a.sum()) for a in arrays]
-
-
-def _rounded_counts(
-    shares: Sequence[float], states: Sequence[str], name: str, examples: int, notes: list[str]
-) -> list[float] | None:
-    """Correct predictions per run, from shares; `None`, with a note, where some are no whole numbers.
-
-    NaN for runs without a finite value.
-    """
-    near = [s * examples for s in shares]
-    apart = [abs(x - round(x)) > WHOLE * examples for x, s in zip(near, states, strict=True) if s == "finished"]
-    if any(apart):
-        notes.append(
-            f"{sum(apart)} values of {name} times {examples:,} test examples are no whole numbers (rounded?): ties are"
-            " judged on the values as they stand."
-        )
-        return None
-    return [round(x) if math.isfinite(x) else math.nan for x in near]
-
-
-def _secondary(
-    frame: pd.DataFrame, name: str, states: Sequence[str], better: Better | None
-) -> tuple[Metric, list[float | None]]:
-    read = precise(numbers_of(frame, name), name, kind=kind_of(frame[name]))
-    values = read.values
-    check_magnitude(values, states, name)
-    way = _direction(name, better)
-    finite = [v for v, s in zip(values, states, strict=True) if s == "finished" and math.isfinite(v)]
-    in_points = is_share(name) and all(0 <= v <= 1 for v in finite)
-    metric = share(name, better=way) if in_points else raw(name, better=way, margin=0.01)
-    metric = replace(metric, rounding=read.rounding)
-    return metric, [v if s == "finished" and math.isfinite(v) else None for v, s in zip(values, states, strict=True)]
-
-
-def _plan(plan: Plan | None, metric: Metric, *, margin: float | None, alpha: float | None) -> Plan:
-    if margin is None and metric.unit != "points":  # that of a plan is in points
-        raise FrameError(
-            f"a margin is needed for {metric.name}: the largest difference that does not matter, in its own unit"
-            f' (margin=..., --margin), or unit="share" or "percent" (--unit) where it is one'
-        )
-    judged_by = replace(plan or Plan(), secondary=())
-    if margin is not None:
-        judged_by = replace(judged_by, margin=float(margin))
-    return judged_by if alpha is None else replace(judged_by, alpha=float(alpha))
+def _plan(choices: Choices) -> Plan:
+    judged_by = replace(choices.plan or Plan(), secondary=())
+    if choices.margin is not None:
+        judged_by = replace(judged_by, margin=float(choices.margin))
+    return judged_by if choices.alpha is None else replace(judged_by, alpha=float(choices.alpha))

@@ -2,16 +2,20 @@
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from knockout.analysis.external.statuses import meant
 from knockout.analysis.inference.pairs import Seed
 from knockout.errors import UserError
 from knockout.strict import got_text, nearest
+
+T = TypeVar("T")
 
 STATUSES = ("finished", "diverged", "dead", "crashed", "out_of_memory", "killed", "timed_out", "missing")
 """What a status column may say. A run has failed when it diverged or is dead; the last five are missing cells."""
@@ -24,7 +28,31 @@ APART = 10
 
 
 class FrameError(UserError, ValueError):
-    """A frame cannot be compared as it is; the text names the rows or columns, and the way on."""
+    """A frame cannot be compared as it is; the text names the rows or columns, and the way on. One line per fault."""
+
+    def __init__(self, *faults: str) -> None:
+        self.faults = faults
+        super().__init__("\n".join(faults))
+
+
+class Collected:
+    """The faults of several checks, so that one error says all."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def of(self, read: Callable[[], T]) -> T | None:
+        """What `read` returns; `None` where it raises a `FrameError`, whose faults are kept."""
+        try:
+            return read()
+        except FrameError as error:
+            self.faults += [fault for fault in error.faults if fault not in self.faults]
+            return None
+
+    def stop(self) -> None:
+        """Raise `FrameError` with all faults so far, if there are any."""
+        if self.faults:
+            raise FrameError(*self.faults)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,40 +71,58 @@ class FrameColumns:
         """The column that pairs runs; none where nothing is paired."""
         return [self.seed] if self.seed else []
 
-    def renamed(self) -> list[str]:
-        """Optional columns that were given a name of their own: these must be there."""
+    def renamed(self) -> list[tuple[str, str]]:
+        """Optional columns that were given a name of their own, by argument: these must be there."""
         names = {"status": self.status, "count": self.count, "correct": self.correct}
-        return [name for usual, name in names.items() if name != usual]
+        return [(usual, name) for usual, name in names.items() if name != usual]
 
 
-def check_columns(frame: object, columns: FrameColumns, *, factors: Sequence[str], secondary: Sequence[str]) -> None:
+def check_frame(frame: object, *, factors: Sequence[str], secondary: Sequence[str]) -> None:
+    """Raises `FrameError` for what is no frame of named columns, and for texts in place of lists of columns."""
     if not isinstance(frame, pd.DataFrame):
         raise FrameError(f"a pandas DataFrame is needed, one row per run, got {type(frame).__name__}")
-    for what, given in (("factors", factors), ("secondary", secondary)):
-        if isinstance(given, str):
-            raise FrameError(f'{what} must be a list of columns, got the text "{given}": write ["{given}"]')
-    if not len(frame.columns):
-        raise FrameError("the frame has no columns and no rows: one row per run is needed")
-    odd = [c for c in frame.columns if not isinstance(c, str)]
-    if odd:
-        raise FrameError(f"a column is called {odd[0]!r}; names of columns are text: rename(columns=str) makes them so")
+    faults = [
+        f'{what} must be a list of columns, got the text "{given}": write ["{given}"]'
+        for what, given in (("factors", factors), ("secondary", secondary))
+        if isinstance(given, str)
+    ]
     there = list(frame.columns)
-    twice = sorted({c for c in there if there.count(c) > 1})
+    if not there:
+        faults.append("the frame has no columns and no rows: one row per run is needed")
+    elif not len(frame):
+        faults.append("the frame has no rows: one row per run is needed")
+    faults += [
+        f"a column is called {name!r}; names of columns are text: rename(columns=str) makes them so"
+        for name in [name for name in there if not isinstance(name, str)][:1]
+    ]
+    twice = sorted({name for name in there if isinstance(name, str) and there.count(name) > 1})
     if twice:
-        raise FrameError(f"the frame has two columns of one name: {short_list(twice)}")
-    needed = [columns.variant, *columns.paired_by(), *columns.renamed(), *factors, *secondary]
+        faults.append(f"the frame has two columns of one name: {short_list(twice)}")
+    if faults:
+        raise FrameError(*faults)
+
+
+def check_columns(
+    frame: pd.DataFrame, columns: FrameColumns, *, factors: Sequence[str], secondary: Sequence[str]
+) -> None:
+    """Raises `FrameError` with all columns that are not there, and the argument that names each."""
+    there = list(frame.columns)
+    needed = [("variant", columns.variant), *(("seed", name) for name in columns.paired_by()), *columns.renamed()]
     if columns.correct not in there:
-        needed.append(columns.metric)
-    for name in needed:
+        needed.append(("metric", columns.metric))
+    needed += [("factors", name) for name in factors] + [("secondary", name) for name in secondary]
+    faults = []
+    for argument, name in needed:
         if name not in there:
             hint = nearest(name, there)
             alone = "; compare_unpaired needs none, and is the weaker comparison" if name == columns.seed else ""
-            raise FrameError(
+            faults.append(
                 f'no column "{name}"; the frame has {short_list(there)}'
                 + (f'; did you mean "{hint}"?' if hint else alone)
+                + ("" if argument in ("factors", "secondary") else f" ({argument}=... names it)")
             )
-    if not len(frame):
-        raise FrameError("the frame has no rows: one row per run is needed")
+    if faults:
+        raise FrameError(*faults)
 
 
 def names_of(frame: pd.DataFrame, column: str) -> list[str]:
@@ -192,7 +238,7 @@ def statuses_of(
     states, diverged, absent = [], [], []
     for i, (word, value) in enumerate(zip(given, values, strict=True)):
         if not isinstance(word, str) or word not in STATUSES:
-            hint = nearest(word, STATUSES) if isinstance(word, str) else ""
+            hint = meant(word) if isinstance(word, str) else ""
             raise FrameError(
                 f"row {i}: {columns.status} is {got_text(word)}; one of {', '.join(STATUSES)} is needed"
                 + (f'; did you mean "{hint}"?' if hint else "")

@@ -3,7 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
+from knockout.analysis.external.numbers import read_values
 from knockout.analysis.external.shapes import has_numbers
 from knockout.analysis.external.statuses import LIKELY
 from knockout.analysis.external.table import Sheet, similar
@@ -39,6 +41,11 @@ SEED_IN_NAME = tuple(
 
 DATA = ("dataset", "data", "task", "benchmark", "corpus", "language", "fold", "split")
 """Columns that are part of a block with the seed, not of the variant."""
+
+ROWS = ("", *SEEDS, "run", "trial", "number", "id", "index", "unnamed0", "runid", "repeat", "repetition")
+"""What columns that number rows are called."""
+
+FIRST = "only because it is the first: name another one if it is not"
 
 MOST_LEVELS = 12
 """Values of a setting that was varied."""
@@ -109,7 +116,10 @@ def seed_columns(sheet: Sheet, taken: Sequence[str]) -> list[str]:
 
 
 def seed_pattern_of(names: Sequence[str]) -> str:
-    """A pattern that takes the seed out of every name, such as "base_seed3"; empty where the names hold none."""
+    """A pattern that takes the seed out of every name, such as "base_seed3"; empty where the names hold none.
+
+    Numbers are seeds only where most of them stand beside several variants: trackers number runs too.
+    """
     names = [name for name in names if name]
     for pattern in SEED_IN_NAME:
         matches = [pattern.fullmatch(name) for name in names]
@@ -119,6 +129,9 @@ def seed_pattern_of(names: Sequence[str]) -> str:
         stems = Counter(part[0] for part in parts)
         if "" in stems or min(stems.values()) < 2:
             continue
+        of_seed = Counter(part[-1] for part in parts)
+        if len(stems) < 2 or 2 * sum(n for n in of_seed.values() if n > 1) < len(parts):
+            continue  # no seed that variants share: "run-0", "run-1" and "brisk-sun-12" count runs
         words = {part[1] for part in parts}
         if len(words) > 1:
             continue
@@ -144,48 +157,76 @@ def metric_columns(sheet: Sheet, asked: str, taken: Sequence[str]) -> list[str]:
     return sorted(known or [name for name in numeric if not _repeats(sheet, name)], key=rank)
 
 
+def row_labels(sheet: Sheet) -> list[str]:
+    """Columns that may number the rows of a wide sheet, each of which is a seed."""
+    return [
+        name
+        for name in sheet.cells
+        if name and word_of(name) in ROWS and len(set(sheet.cells[name])) == len(sheet.rows) and all(sheet.cells[name])
+    ]
+
+
 def wide_columns(sheet: Sheet, seed: Sequence[str], baseline: str) -> tuple[str, list[str]]:
     """The columns of numbers of a sheet that seems to be wide, and the column of variants where each is of a seed.
 
     Else none, and no name.
     """
-    others = [name for name in sheet.cells if name and name not in seed and has_numbers(sheet, name)]
-    of_seeds = [name for name in others if re.fullmatch(r"(?:seed|s|run|rep|fold)?[-_ ]?\d+", name, re.IGNORECASE)]
-    names = [name for name in sheet.cells if name and name not in others]
+    numbers = [name for name in sheet.cells if name and name not in seed and has_numbers(sheet, name)]
+    of_seeds = [name for name in numbers if re.fullmatch(r"(?:seed|s|run|rep|fold)?[-_ ]?\d+", name, re.IGNORECASE)]
+    names = [name for name in sheet.cells if name and name not in numbers]
     once = [name for name in names if len(_levels(sheet, name)) == len(sheet.rows)]
     if len(of_seeds) > 1 and once:
         return once[0], of_seeds
-    if any(words_of(name) & (SHARES | HIGHER | LOWER) for name in others) or len(others) < 2:
+    labels = {*row_labels(sheet), *(name for name in numbers if word_of(name) in (*SEEDS, *TRACKERS))}
+    others = [name for name in numbers if name not in labels]
+    if len(others) < 2:
         return "", []
-    if baseline in others:
+    if baseline in others or (not baseline and any(word_of(name) in BASELINES for name in others)):
         return "", others
-    seeded = bool(set(seed) & set(sheet.cells) or seed_columns(sheet, taken=()))
-    called = any(word_of(name) in BASELINES for name in others)
-    others = [name for name in others if word_of(name) not in SEEDS]
-    return "", others if seeded and called and not baseline else []
+    if baseline or any(words_of(name) & (SHARES | HIGHER | LOWER) for name in others):
+        return "", []
+    grouped = variant_columns(sheet, "variant", "") or configuration_columns(sheet, "")
+    return "", [] if grouped or not _alike(sheet, others) else others
 
 
-def telling_apart(sheet: Sheet, keys: Sequence[str]) -> list[str]:
-    """Further columns of settings that tell apart the runs which the key columns do not; none where none do."""
+def _alike(sheet: Sheet, names: Sequence[str]) -> bool:
+    """Whether the numbers of the columns are of one size, as those of one metric are."""
+    sizes = [abs(median(x for x in read_values(sheet, name).cells if x is not None)) for name in names]
+    return max(sizes) <= 10 * min(sizes)
+
+
+def telling_apart(sheet: Sheet, keys: Sequence[str], ended: Sequence[bool]) -> list[str]:
+    """Further columns of settings that tell apart the runs which the key columns do not; none where none do.
+
+    `ended`: for each row, whether the run came to a result: of the others there may be several tries.
+    """
     found = [name for name in configuration_columns(sheet, "") if name not in keys]
+    runs = sum(ended)
 
     def distinct(names: Sequence[str]) -> int:
-        return len(set(zip(*(sheet.cells[name] for name in names), strict=True)))
+        rows = zip(*(sheet.cells[name] for name in names), strict=True)
+        return len({row for row, there in zip(rows, ended, strict=True) if there})
 
-    if distinct(keys) == len(sheet.rows) or not found or distinct([*keys, *found]) < len(sheet.rows):
+    if distinct(keys) == runs or not found or distinct([*keys, *found]) < runs:
         return []
-    alone = [name for name in found if distinct([*keys, name]) == len(sheet.rows)]
+    alone = [name for name in found if distinct([*keys, name]) == runs]
     return alone[:1] or found
 
 
-def baseline_like(asked: str, names: Sequence[str], columns: Sequence[str]) -> str:
-    """The variant that is probably the baseline. Of combinations, the one from which the others differ least."""
+def baseline_like(asked: str, names: Sequence[str], columns: Sequence[str]) -> tuple[str, str]:
+    """The variant that is probably the baseline, and why. Of combinations, the one from which the others differ least.
+
+    The first one, which the reason says, where nothing tells.
+    """
     near = nearest(asked, names) or next(iter(similar(asked, names)), "") if asked else ""
     called = [name for word in BASELINES for name in names if word_of(name) == word]
     starts = [name for word in BASELINES for name in names if word in re.split(r"[^a-z0-9]+", name.casefold())]
     if near or called or starts:
-        return near or (called or starts)[0]
+        return near or (called or starts)[0], "by its name"
     if columns:
         parts = {name: name.split(", ") for name in names}
-        return min(names, key=lambda a: sum(x != y for b in names for x, y in zip(parts[a], parts[b], strict=False)))
-    return names[0]
+        apart = {a: sum(x != y for b in names for x, y in zip(parts[a], parts[b], strict=False)) for a in names}
+        least = [name for name in names if apart[name] == min(apart.values())]
+        if len(least) == 1:
+            return least[0], "from which the others differ least"
+    return names[0], FIRST

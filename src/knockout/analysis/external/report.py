@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from knockout.analysis.external.compare import Unit, compare, compare_unpaired
-from knockout.analysis.external.frame import FrameError, short_list
+from knockout.analysis.external.compare import Choices, compare_by, compare_unpaired_by
+from knockout.analysis.external.frame import FrameColumns, FrameError, short_list
+from knockout.analysis.external.measured import Unit
 from knockout.analysis.external.runs import RunColumns, read_runs
 from knockout.analysis.external.shapes import matching
 from knockout.analysis.external.table import plain
@@ -82,31 +83,17 @@ def report_runs(
     ]
     title = f"Comparison of {source.name}"
     question = f"Which variants differ from {baseline} in {columns.metric}?"
+    choices = Choices(baseline=baseline, margin=margin, unit=unit, better=better, plan=judged_by)
+    of_frame = FrameColumns(
+        variant="variant", seed="seed", status="status", count="count", correct="correct", metric=columns.metric
+    )
     if not columns.paired:
-        unpaired = compare_unpaired(
-            frame,
-            baseline=baseline,
-            metric=columns.metric,
-            margin=margin,
-            unit=unit,
-            better=better,
-            plan=judged_by,
-            notes=imported.notes,
-        )
+        unpaired = compare_unpaired_by(frame, of_frame, choices, notes=imported.notes)
         paths = unpaired.write(
             target, title=f"Unpaired comparison of {source.name}", question=question, provenance=described
         )
         return Written(comparison=unpaired, paths=paths)
-    comparison = compare(
-        frame,
-        baseline=baseline,
-        metric=columns.metric,
-        margin=margin,
-        unit=unit,
-        better=better,
-        plan=judged_by,
-        notes=imported.notes,
-    )
+    comparison = compare_by(frame, of_frame, choices, notes=imported.notes)
     paths = write_comparison(comparison, target, title=title, question=question, provenance=described)
     return Written(comparison=comparison, paths=paths)
 

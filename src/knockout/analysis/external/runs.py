@@ -191,7 +191,12 @@ def _rows_of_runs(path: Path, columns: RunColumns, wanted: Sequence[tuple[str, s
         sheet = read_sheet(path, sheet.header)  # of Parquet only the columns that are named were read
         variant = columns.variant.strip()
         return from_wide(
-            sheet, variant=variant, seed=columns.seed, metric=columns.metric.strip(), status=columns.status.strip()
+            sheet,
+            variant=variant,
+            seed=columns.seed,
+            metric=columns.metric.strip(),
+            status=columns.status.strip(),
+            paired=columns.paired,
         )
     if is_chart(sheet):
         return from_chart(read_sheet(path, sheet.header), columns.variant.strip())

@@ -78,19 +78,22 @@ def from_chart(sheet: Sheet, variant: str) -> tuple[Sheet, list[str]]:
     return turned, [note]
 
 
-def from_wide(sheet: Sheet, *, variant: str, seed: Sequence[str], metric: str, status: str) -> tuple[Sheet, list[str]]:
+def from_wide(
+    sheet: Sheet, *, variant: str, seed: Sequence[str], metric: str, status: str, paired: bool
+) -> tuple[Sheet, list[str]]:
     """One row per run, of a sheet with a column per variant and a row per seed, or a column per seed.
 
-    The latter where there is a column `variant`. Columns without any number are left out, which a note says.
+    The latter where there is a column `variant`. Columns without any number, and without a name (an index), are left
+    out, which a note says. Where nothing is paired, no column of seeds is needed.
     A cell such as "diverged" or "OOM" is the run's status. Raises `FaultsError` where no columns of numbers are left.
     """
     by_seed = variant in sheet.cells
     kept = [variant] if by_seed else [name for name in seed if name in sheet.cells]
-    others = [name for name in sheet.header if name in sheet.cells and name not in kept]
+    others = [name for name in sheet.header if name and name in sheet.cells and name not in kept]
     measured = [name for name in others if has_numbers(sheet, name)]
     ignored = [name for name in others if name not in measured and any(sheet.cells[name])]
-    if len(measured) < 2 or not kept:
-        missing = "" if kept else f'no column "{seed[0] if seed else "seed"}", and '
+    if len(measured) < 2 or (paired and not kept):
+        missing = "" if kept or not paired else f'no column "{seed[0] if seed else "seed"}", and '
         got = f"{missing}{count_with_noun(len(measured), 'column')} of numbers: no wide sheet"
         way = f"a column of seeds ({OPTIONS['seed']}) and a column of numbers for each variant"
         raise FaultsError([sheet.fault("", got, allowed=way)])

@@ -1,12 +1,13 @@
 """What trackers and schedulers call the status of a run, in Knockout's words. No other word is taken for finished."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Literal, get_args
 
 from knockout.analysis.external.table import OPTIONS, Sheet, quoted_list, some
 from knockout.job import Status
-from knockout.strict import Fault, got_text, nearest
+from knockout.strict import Fault, got_text
 
 State = Status | Literal["missing"]
 STATES: tuple[State, ...] = (*get_args(Status), "missing")
@@ -73,10 +74,25 @@ and `mlflow experiments csv`, Status by the CSV of its pages ("Start Time,Durati
 Name,User,Status,...")."""
 
 
+MISSPELT = 0.8
+"""Likeness above which one word is taken for another, misspelt. Words of statuses are short, and end alike."""
+
+
 def normalized(word: str) -> str:
     """A word of a status column as `WORDS` has it: "CANCELLED by 1000" is "cancelled"."""
     plain = " ".join(re.sub("[_-]", " ", word.casefold()).split())
     return re.sub(r" by \d+$|\+$", "", plain)
+
+
+def meant(word: str) -> str:
+    """The one of `STATES` that another word stands for, or a misspelt one is close to: "failed" is crashed."""
+    return WORDS.get(normalized(word)) or close_word(word, STATES)
+
+
+def close_word(word: str, known: Iterable[str]) -> str:
+    """The known word of which this is probably a misspelling, empty where none is: "killed" is none of "failed"."""
+    close = get_close_matches(word, list(known), n=1, cutoff=MISSPELT)
+    return close[0] if close else ""
 
 
 def unfinished(sheet: Sheet, column: str) -> list[tuple[int, str]]:
@@ -110,7 +126,7 @@ def states_of(
     """Knockout's word for each row, `None` without a status column; faults; a note on mapped words that no row says."""
     option = OPTIONS["status"]
     faults = [
-        sheet.fault("status", f'"{word}" is mapped to "{to}"', allowed=", ".join(STATES), nearest=nearest(to, STATES))
+        sheet.fault("status", f'"{word}" is mapped to "{to}"', allowed=", ".join(STATES), nearest=meant(to))
         for word, to in statuses.items()
         if to not in STATES
     ]
@@ -130,7 +146,7 @@ def states_of(
             "status",
             f"{got_text(word)} is not known ({sheet.places(rows)})",
             allowed=f'{", ".join(WORDS)}; or {option} "{word}=missing" says what it is (one of {", ".join(STATES)})',
-            nearest=nearest(normalized(word), WORDS),
+            nearest=close_word(normalized(word), WORDS),
         )
         for word, rows in unknown.items()
     ]

@@ -16,6 +16,7 @@ from knockout.analysis.external.guesses import (
     baseline_like,
     configuration_columns,
     metric_columns,
+    row_labels,
     seed_columns,
     seed_pattern_of,
     telling_apart,
@@ -129,6 +130,9 @@ def _explained(asked: Asked, error: FaultsError | FrameError) -> UserError:
         frame = read_runs(guessed.source, guessed.columns, statuses=guessed.statuses).frame
     except FaultsError as left:
         rest = str(left)
+        if not guessed.baseline:
+            got = "not named: the variant that all others are compared with"
+            needs.append(Need(option="--baseline", got=got, asked=guessed))
     else:
         for check in (_baseline, _value_needs):
             needs += check(frame, needs[-1].asked if needs else asked)
@@ -143,18 +147,19 @@ def _with(asked: Asked, columns: RunColumns) -> Asked:
 
 def _wide(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     columns = asked.columns
-    if columns.wide or columns.configuration or columns.metric in sheet.cells:
+    if columns.configuration or (columns.metric in sheet.cells and not columns.wide):
         return
     variant, found = wide_columns(sheet, columns.seed, asked.baseline)
     if not found:
         return
-    what = "seed" if variant else "variant"
-    got = (
-        f"the sheet seems to have a column for each {what} ({quoted_list(found, most=5)}), and none of the metric;"
-        f" --metric says what its numbers are ({columns.metric}?)"
-    )
-    asked = _with(asked, replace(asked.columns, wide=True))
-    yield Need(option="--wide", got=got, asked=asked)
+    if not columns.wide:
+        what = "seed" if variant else "variant"
+        got = (
+            f"the sheet seems to have a column for each {what} ({quoted_list(found, most=5)}), and none of the metric;"
+            f" --metric says what its numbers are ({columns.metric}?)"
+        )
+        asked = _with(asked, replace(asked.columns, wide=True))
+        yield Need(option="--wide", got=got, asked=asked)
     if variant and variant != columns.variant:
         got = f'no column "{columns.variant}"; probably "{variant}" ({_values_shown(sheet, variant)})'
         yield Need(option="--variant", got=got, asked=_with(asked, replace(asked.columns, variant=variant)))
@@ -163,9 +168,14 @@ def _wide(sheet: Sheet, asked: Asked) -> Iterator[Need]:
 def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     columns = asked.columns
     missing = [name for name in columns.names if name.strip() not in sheet.cells]
-    if not missing or columns.wide:
+    if columns.wide or (not missing and not _another_each_run(sheet, columns)):
         return
-    told = f"no column {quoted_list(missing)}"
+    told = f"no column {quoted_list(missing)}" if missing else f'"{columns.variant}" is another for each run'
+    listed = _split_lists(sheet, columns.names) if missing else []
+    if listed:
+        chosen = replace(columns, variant=listed[0], configuration=tuple(listed))
+        yield Need(option="--variant", got=f"{told}; {REPEAT}", asked=_with(asked, chosen))
+        return
     if columns.configuration:
         named = [name if name in sheet.cells else next(iter(similar(name, sheet.header)), "") for name in columns.names]
         if all(named):
@@ -188,21 +198,45 @@ def _variant(sheet: Sheet, asked: Asked) -> Iterator[Need]:
         yield Need(option="--variant", got=got, asked=_with(asked, chosen))
 
 
+REPEAT = "repeat the option for each of several columns"
+
+
+def _split_lists(sheet: Sheet, names: Sequence[str]) -> list[str]:
+    """The columns that names with commas list; empty where one of them is not there."""
+    parts = [part.strip() for name in names for part in ([name] if name in sheet.cells else name.split(","))]
+    return parts if all(part in sheet.cells for part in parts) else []
+
+
+def _another_each_run(sheet: Sheet, columns: RunColumns) -> bool:
+    """Whether the column of variants is a name of runs: no value stands twice, and none holds a seed."""
+    cells = sheet.cells[columns.names[0].strip()]
+    alone = not columns.configuration and not columns.seed_pattern and len(set(cells)) == len(cells)
+    return alone and not seed_pattern_of(cells)
+
+
 def _seed(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     columns = asked.columns
     missing = [name for name in columns.seeds if name.strip() not in sheet.cells]
     if not missing or (columns.wide and columns.variant in sheet.cells):  # the columns are the seeds
         return
     told = f"no column {quoted_list(missing)}"
+    listed = _split_lists(sheet, columns.seeds)
+    if listed:
+        yield Need(
+            option="--seed", got=f"{told}; {REPEAT}", asked=_with(asked, replace(asked.columns, seed=tuple(listed)))
+        )
+        return
     found = seed_columns(sheet, taken=[*columns.names, columns.metric])
     if found:
         more = f"; or {quoted_list(found[1:], most=4)}" if found[1:] else ""
         got = f'{told}; probably "{found[0]}" ({_values_shown(sheet, found[0])}){more}'
         yield Need(option="--seed", got=got, asked=_with(asked, replace(asked.columns, seed=(found[0],))))
         return
-    if columns.wide:
+    if columns.wide and (labels := row_labels(sheet)):
+        got = f'{told}; each row seems to be of one seed, numbered by "{labels[0]}"'
+        yield Need(option="--seed", got=got, asked=_with(asked, replace(asked.columns, seed=(labels[0],))))
         return
-    name = columns.names[0] if len(columns.names) == 1 else ""
+    name = columns.names[0] if len(columns.names) == 1 and not columns.wide else ""
     pattern = seed_pattern_of(sheet.cells.get(name, ()))
     if pattern:
         got = f'{told}; the names hold seeds ("{sheet.cells[name][0]}"), which a pattern reads'
@@ -221,7 +255,9 @@ def _repeated(sheet: Sheet, asked: Asked) -> Iterator[Need]:
     keys = [name.strip() for name in (*columns.names, *columns.seeds)]
     if columns.wide or not columns.seeds or any(name not in sheet.cells for name in keys):
         return
-    found = [name for name in telling_apart(sheet, keys) if name != columns.metric]
+    status = next((name for name in (columns.status.strip(), *LIKELY) if name in sheet.cells), "")
+    ended = [WORDS.get(normalized(word)) in ("finished", None) for word in sheet.cells.get(status, ())]
+    found = [name for name in telling_apart(sheet, keys, ended or [True] * len(sheet.rows)) if name != columns.metric]
     if not found:
         return
     told = f"several runs have the same {quoted_list(keys)}; {quoted_list(found)} tells them apart"
@@ -287,8 +323,8 @@ def _baseline(frame: pd.DataFrame, asked: Asked) -> Iterator[Need]:
         return
     told = f'no run of "{asked.baseline}"' if asked.baseline else "not named"
     told = f"{short_list(fitting)} all have {asked.baseline}" if fitting else told
-    guess = baseline_like(asked.baseline, fitting or names, asked.columns.configuration)
-    got = f'{told}; the variants are {quoted_list(names, most=8)}; perhaps "{guess}"'
+    guess, why = baseline_like(asked.baseline, fitting or names, asked.columns.configuration)
+    got = f'{told}; the variants are {quoted_list(names, most=8)}; perhaps "{guess}", {why}'
     yield Need(option="--baseline", got=got, asked=replace(asked, baseline=guess))
 
 

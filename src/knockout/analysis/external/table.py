@@ -26,8 +26,6 @@ JSON = "is JSON: write one row per run as CSV or Parquet (pandas.read_json, then
 OTHER_ENDINGS = {
     ".json": JSON, ".jsonl": JSON, ".ndjson": JSON, ".pkl": tabular.PICKLE, ".pickle": tabular.PICKLE,
 }  # fmt: skip
-SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?[,;\t ]*(?=[\r\n])', re.IGNORECASE)
-"""The first line of a file that tells Excel what separates its columns."""
 JSON_START = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\[{\]])")
 
 
@@ -150,12 +148,9 @@ def _why_absent(path: Path) -> str:
 
 
 def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
-    said = SEPARATOR_LINE.match(text)
-    if said and said[1] not in SEPARATORS:
-        got = f'says that "{said[1]}" separates the columns'
-        raise TableError(got, allowed="a comma, a semicolon or a tab", line=1)
-    text = text[said.end() :] if said else text  # its line end stays, so that lines keep their numbers
-    separator = said[1] if said else tabular.separator_of(text, wanted)
+    said, end = tabular.said_separator(text)
+    text = text[end:]  # the end of that line stays, so that lines keep their numbers
+    separator = said or tabular.separator_of(text, wanted)
     header: tuple[str, ...] = ()
     lines: list[int] = []
     rows: list[list[str]] = []

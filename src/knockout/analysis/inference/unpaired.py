@@ -30,6 +30,7 @@ from knockout.analysis.stats.independent import (
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.multiplicity import holm
 from knockout.analysis.stats.numeric import ROUNDING
+from knockout.analysis.stats.power import UnpairedNeeds, unpaired_needs
 from knockout.analysis.stats.trace import Trace, recording, traced, traced_each
 from knockout.study import Plan
 
@@ -66,11 +67,15 @@ class UnpairedContrast:
     """K: the contrasts that Holm corrects over"""
     alpha: float
     margin: float
+    power: float
+    """of `needs`"""
     planned: tuple[int, int]
     """runs of the variant and of the baseline, with and without a result"""
     arm: Arm
     baseline: Arm
     estimate: UnpairedEstimate | None
+    needs: UnpairedNeeds | None
+    """the minimum detectable difference; none where runs failed, and where the sds are not known or both 0"""
     test: Test
     p: float | None
     p_holm: float
@@ -128,7 +133,7 @@ class UnpairedComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Arms:
+class Arms:
     """The results of a variant and of the baseline, as the metric stores them; planned: with those without a result."""
 
     variant: Sequence[float]
@@ -150,6 +155,17 @@ class _Tested:
     p: float | None = None
     p_tost: float | None = None
     direction: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnpairedJudgement:
+    """The planned test of one contrast, and its verdict. Nothing else decides."""
+
+    tested: _Tested
+    p_holm: float
+    p_tost_holm: float
+    verdict: Verdict
+    reason: str
 
 
 def compare_unpaired_runs(
@@ -174,10 +190,10 @@ def compare_unpaired_runs(
     )
 
 
-def _arms(rows: Rows, variant: str, baseline: str) -> _Arms:
+def _arms(rows: Rows, variant: str, baseline: str) -> Arms:
     of = {name: [row for (owner, _), row in rows.items() if owner == name] for name in (variant, baseline)}
     (a, runs_a, failed_a), (b, runs_b, failed_b) = alive(of[variant]), alive(of[baseline])
-    return _Arms(
+    return Arms(
         variant=level(a),
         baseline=level(b),
         planned=(len(of[variant]), len(of[baseline])),
@@ -194,20 +210,14 @@ def level(values: Sequence[float]) -> list[float]:
     return values
 
 
-def _contrasts(arms: Mapping[str, _Arms], metric: Metric, plan: Plan) -> list[UnpairedContrast]:
+def judge_unpaired(arms: Mapping[str, Arms], metric: Metric, plan: Plan) -> dict[str, UnpairedJudgement]:
+    """The verdict on each variant, all of which are one family."""
     names, k = list(arms), len(arms)
     tests = {name: _planned_test(own, ("unpaired", name), metric, plan.margin) for name, own in arms.items()}
-    beside = {name: _beside(own, ("unpaired", name), name, metric, plan) for name, own in arms.items()}
     raw = [t.p for t in tests.values()]
-
-    def adjusted(what: str, p: Sequence[float | None]) -> tuple[float, ...]:
-        return traced_each(("unpaired", what), names, holm, list(p), k)
-
-    p_holm = adjusted("p_holm", raw)
-    p_tost = adjusted("p_tost_holm", [t.p_tost for t in tests.values()])
-    p_rank = adjusted("rank_sum_holm", [None if r is None else r.p for r, _ in beside.values()])
-    p_means = adjusted("permuted_holm", [None if m is None else m.p for _, m in beside.values()])
-    contrasts = []
+    p_holm = _adjusted("p_holm", names, raw)
+    p_tost = _adjusted("p_tost_holm", names, [t.p_tost for t in tests.values()])
+    judged = {}
     for i, (name, own) in enumerate(arms.items()):
         tested = tests[name]
         reaches = True
@@ -215,8 +225,26 @@ def _contrasts(arms: Mapping[str, _Arms], metric: Metric, plan: Plan) -> list[Un
             at_floor = [*raw[:i], rank_sum_floor(*own.results), *raw[i + 1 :]]
             reaches = holm(at_floor, k)[i] <= plan.alpha
         verdict, reason = _verdict(own, tested, p_holm[i], p_tost[i], reaches=reaches, metric=metric, plan=plan)
+        judged[name] = UnpairedJudgement(
+            tested=tested, p_holm=p_holm[i], p_tost_holm=p_tost[i], verdict=verdict, reason=reason
+        )
+    return judged
+
+
+def _adjusted(what: str, names: Sequence[str], p: Sequence[float | None]) -> tuple[float, ...]:
+    return traced_each(("unpaired", what), names, holm, list(p), len(names))
+
+
+def _contrasts(arms: Mapping[str, Arms], metric: Metric, plan: Plan) -> list[UnpairedContrast]:
+    names, k = list(arms), len(arms)
+    judged = judge_unpaired(arms, metric, plan)
+    beside = {name: _beside(own, ("unpaired", name), name, metric, plan) for name, own in arms.items()}
+    p_rank = _adjusted("rank_sum_holm", names, [None if r is None else r.p for r, _ in beside.values()])
+    p_means = _adjusted("permuted_holm", names, [None if m is None else m.p for _, m in beside.values()])
+    contrasts = []
+    for i, (name, own) in enumerate(arms.items()):
         rank_sum, permuted = beside[name]
-        of = ("unpaired", name)
+        of, found = ("unpaired", name), judged[name]
         contrasts.append(
             UnpairedContrast(
                 variant=name,
@@ -224,25 +252,37 @@ def _contrasts(arms: Mapping[str, _Arms], metric: Metric, plan: Plan) -> list[Un
                 family=k,
                 alpha=plan.alpha,
                 margin=plan.margin,
+                power=plan.power,
                 planned=own.planned,
                 arm=traced((*of, "arm"), arm, own.variant, own.results[0], own.failed[0], metric.scale),
                 baseline=traced((*of, "baseline"), arm, own.baseline, own.results[1], own.failed[1], metric.scale),
                 estimate=traced((*of, "estimate"), unpaired_estimate, own.variant, own.baseline, metric.scale),
-                test=tested.test,
-                p=tested.p,
-                p_holm=p_holm[i],
-                p_tost=tested.p_tost,
-                p_tost_holm=p_tost[i],
+                needs=_needs(own, of, metric, plan, k),
+                test=found.tested.test,
+                p=found.tested.p,
+                p_holm=found.p_holm,
+                p_tost=found.tested.p_tost,
+                p_tost_holm=found.p_tost_holm,
                 rank_sum=rank_sum,
                 rank_sum_holm=p_rank[i],
                 permuted=permuted,
                 permuted_holm=p_means[i],
-                direction=tested.direction,
-                verdict=verdict,
-                reason=reason,
+                direction=found.tested.direction,
+                verdict=found.verdict,
+                reason=found.reason,
             )
         )
     return contrasts
+
+
+def _needs(arms: Arms, of: Sequence[str], metric: Metric, plan: Plan, k: int) -> UnpairedNeeds | None:
+    """What the planned runs could detect; `None` where runs failed, and where the sds do not say."""
+    a, b = arms.variant, arms.baseline
+    if any(arms.failed) or min(len(a), len(b)) < FEWEST or (len(set(a)) == 1 and len(set(b)) == 1):
+        return None
+    sd, sd_baseline = (float(np.std(x, ddof=1)) * metric.scale for x in (a, b))
+    n, n_baseline = arms.planned
+    return traced((*of, "needs"), unpaired_needs, sd, sd_baseline, n, n_baseline, k, plan.alpha, plan.power)
 
 
 def unpaired_estimate(variant: Sequence[float], baseline: Sequence[float], scale: float) -> UnpairedEstimate | None:
@@ -266,7 +306,7 @@ def unpaired_estimate(variant: Sequence[float], baseline: Sequence[float], scale
     )
 
 
-def _planned_test(arms: _Arms, of: Sequence[str], metric: Metric, margin: float) -> _Tested:
+def _planned_test(arms: Arms, of: Sequence[str], metric: Metric, margin: float) -> _Tested:
     """The planned test. None for two runs or fewer in an arm, or while a run has no result."""
     if min(arms.planned) < FEWEST or arms.planned != arms.results:
         return _Tested()
@@ -289,7 +329,7 @@ def _planned_test(arms: _Arms, of: Sequence[str], metric: Metric, margin: float)
 
 
 def _beside(
-    arms: _Arms, of: Sequence[str], name: str, metric: Metric, plan: Plan
+    arms: Arms, of: Sequence[str], name: str, metric: Metric, plan: Plan
 ) -> tuple[Permuted | None, Permuted | None]:
     """The rank-sum test, and the permutation test of the means: where nothing failed and nothing is missing."""
     if min(arms.planned) < FEWEST or arms.planned != arms.results or any(arms.failed):
@@ -300,7 +340,7 @@ def _beside(
 
 
 def _verdict(
-    arms: _Arms, tested: _Tested, p: float, p_tost: float, *, reaches: bool, metric: Metric, plan: Plan
+    arms: Arms, tested: _Tested, p: float, p_tost: float, *, reaches: bool, metric: Metric, plan: Plan
 ) -> tuple[Verdict, str]:
     """The first line of the rule that applies, and that line in words. Both p are Holm-adjusted."""
     alpha, margin = plan.alpha, metric.size(plan.margin)

@@ -12,12 +12,12 @@ from knockout.analysis.report.sentences import (
     interval,
     level,
     listed,
-    plural,
     seeds_needed,
     signed,
     title,
     verdict_text,
 )
+from knockout.plurals import plural
 
 
 def answer(contrasts: Sequence[Contrast], *, done: int, planned: int, late: Container[str] = ()) -> list[str]:

@@ -10,8 +10,9 @@ from knockout.analysis.inference import comparison, contrasts
 from knockout.analysis.report.blocks import Table
 from knockout.analysis.report.formats import Shown
 from knockout.analysis.report.sections.verdicts import verdict_table
-from knockout.analysis.report.sentences import effect_sentence, plural, secondary_sentence, sentence, title
+from knockout.analysis.report.sentences import effect_sentence, secondary_sentence, sentence, title
 from knockout.analysis.report.tables import contrast_table
+from knockout.plurals import plural
 
 BRIEF = (
     *("variant", "verdict", "variant_mean", "baseline_mean", "difference", "low", "high", "p_holm"),

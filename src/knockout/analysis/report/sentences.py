@@ -12,6 +12,7 @@ from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.power import paired_to_unpaired, span
 from knockout.design import Variant
+from knockout.plurals import plural
 from knockout.study import Plan
 
 DASH = "–"
@@ -111,10 +112,6 @@ def change(described: Mapping[str, Variant], variant: str) -> str:
 
 def listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else ""
-
-
-def plural(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def shown(text: str) -> str:
@@ -218,8 +215,11 @@ def meanings(plan: Plan, metric: Metric, *, failures: bool) -> list[tuple[str, s
     return rows + ([("with failed runs", ranked)] if failures else [])
 
 
-def limits(contrasts: Sequence[Contrast], *, learning_rate: float | None) -> list[str]:
-    """What a study's verdicts do not cover. `learning_rate`: the one of all variants, None for a trainer without it."""
+def limits(contrasts: Sequence[Contrast], *, learning_rate: float | None, costs: bool) -> list[str]:
+    """What a study's verdicts do not cover.
+
+    `learning_rate`: the one of all variants, None for a trainer without it. `costs`: whether the report shows any.
+    """
     tuning = (
         "Nothing is tuned per variant: a variant that is worse here might do better with settings of its own."
         if learning_rate is None
@@ -234,7 +234,7 @@ def limits(contrasts: Sequence[Contrast], *, learning_rate: float | None) -> lis
         ),
         tuning,
         *([text] if (text := pairing(contrasts)).startswith("Pairing by seed did not") else []),
-        "Costs were measured while other runs shared the machine.",
+        *(["Costs were measured while other runs shared the machine."] if costs else []),
     ]
 
 

@@ -12,7 +12,8 @@ from knockout.analysis.inference.contrasts import LEVELS, Contrast
 from knockout.analysis.inference.interactions import Crossing, EffectEstimate
 from knockout.analysis.inference.pairs import Estimate
 from knockout.analysis.inference.secondary import Secondary
-from knockout.analysis.results import MEASURED, Results
+from knockout.analysis.measured import MEASURED
+from knockout.analysis.results import Results
 from knockout.analysis.stats.crossed_anova import TwoSource
 from knockout.analysis.stats.power import Needs
 from knockout.analysis.stats.trace import made_with, traced

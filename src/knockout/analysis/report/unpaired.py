@@ -20,6 +20,7 @@ from knockout.analysis.report.sections.unpaired import (
     unpaired_verdict_table,
 )
 from knockout.analysis.report.sentences import title
+from knockout.analysis.stats.power import UnpairedNeeds
 
 BRIEF = (
     *("variant", "verdict", "variant_mean", "baseline_mean", "difference", "low", "high", "p_holm"),
@@ -112,6 +113,7 @@ def _row(c: UnpairedContrast) -> dict[str, Any]:
     row |= {f"baseline_{k}": v for k, v in asdict(c.baseline).items()} | {"baseline_planned": c.planned[1]}
     estimate = c.estimate
     row |= {f.name: None if estimate is None else getattr(estimate, f.name) for f in fields(UnpairedEstimate)}
+    row |= {f.name: None if c.needs is None else getattr(c.needs, f.name) for f in fields(UnpairedNeeds)}
     row |= {"family": c.family, "alpha": c.alpha, "margin": c.margin}
     row |= {"test": c.test, "p": c.p, "p_holm": c.p_holm, "p_tost": c.p_tost, "p_tost_holm": c.p_tost_holm}
     for name, found, holm in (("rank_sum", c.rank_sum, c.rank_sum_holm), ("permuted", c.permuted, c.permuted_holm)):

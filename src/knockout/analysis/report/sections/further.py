@@ -21,6 +21,7 @@ from knockout.analysis.report.sections.verdicts import (
 )
 from knockout.analysis.report.sentences import DASH, difference, interval, number, p_text, signed
 from knockout.analysis.stats.metric import Metric
+from knockout.plurals import plural
 
 
 def sequential(comparison: Comparison) -> Section | None:
@@ -303,7 +304,7 @@ def losses(rows: Sequence[Mapping[str, Any]]) -> Section | None:
         "" if base["train"] is None else f" The baseline's gap is {signed(base['validation'] - base['train'], 3)} nats."
     )
     verdict = (
-        f"In {len(over)} of {sentences.plural(len(rows), 'arm')} most runs end above their lowest validation loss: they"
+        f"In {len(over)} of {plural(len(rows), 'arm')} most runs end above their lowest validation loss: they"
         " over-fit, or train too long."
         if over
         else "In no arm do most runs end above their lowest validation loss."

@@ -39,7 +39,7 @@ def study_page(
         else "nothing tuned per variant"
     )
     with recording(comparison.trace):
-        costs = tables.cost_rows(results)
+        costs = setting.costs(tables.cost_rows(results), workers=history.workers(results))
     return Page(
         title=f"Ablation study “{design.study}”, {tuning}",
         question=design.question,
@@ -59,8 +59,8 @@ def study_page(
                 claims, later=history.later_claims(results), margin=comparison.metric.size(comparison.plan.margin)
             ),
             setting.failed_and_missing(_troubles(runs), unchecked=results.unchecked),
-            setting.costs(costs, workers=history.workers(results)),
-            setting.limits(sentences.limits(comparison.contrasts, learning_rate=one_rate)),
+            costs,
+            setting.limits(sentences.limits(comparison.contrasts, learning_rate=one_rate, costs=costs is not None)),
             setting.provenance(
                 history.provenance_rows(results, version=version("knockout")),
                 files="summary.csv (runs), contrasts.csv (tests), costs.csv (seconds, memory, machines), figures/*.csv"

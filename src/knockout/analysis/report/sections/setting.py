@@ -50,50 +50,46 @@ def failed_and_missing(rows: Sequence[tuple[str, str, str, str, str]], *, unchec
     )
 
 
+SHOWN_COSTS = {
+    "parameters": ("#Parameters", ",.0f", 1.0),
+    "train_seconds": ("#Training, seconds", ",.1f", 1.0),
+    "ratio": ("#Ratio to baseline", ".2f", 1.0),
+    "peak_bytes": ("#Peak memory, MiB", ",.0f", 2.0**20),
+    "tokens_per_second": ("#Tokens per second", ",.0f", 1.0),
+}
+"""cost -> its heading, format, and the unit that it is shown in"""
+
+
 def costs(rows: Sequence[Mapping[str, Any]], *, workers: str) -> Section | None:
-    """Seconds, memory and speed of every variant. `workers`: how many shared the machine, in words."""
-    if not rows:
+    """Seconds, memory and speed of every variant, without those that no variant has; `None` where there are none.
+
+    `workers`: how many shared the machine, in words.
+    """
+    given = [name for name in SHOWN_COSTS if any(row[name] is not None for row in rows)]
+    if not given:
         return None
+    ratio = " The ratio is the median over seeds of each run's ratio to the baseline." if "ratio" in given else ""
     return Section(
         id="costs",
         title="Costs",
         lead=(
             (
                 f"Medians over the finished runs, measured while {workers} shared the machine named under Provenance."
-                " Compare only within this table. The ratio is the median over seeds of each run's ratio to the"
-                " baseline."
+                f" Compare only within this table.{ratio}"
             ),
         ),
         blocks=(
             table(
-                (
-                    "Variant",
-                    "#Runs",
-                    "#Parameters",
-                    "#Training, seconds",
-                    "#Ratio to baseline",
-                    "#Peak memory, MiB",
-                    "#Tokens per second",
-                ),
-                map(_cost_row, rows),
+                ("Variant", "#Runs", *(SHOWN_COSTS[name][0] for name in given)),
+                [(str(row["variant"]), str(row["runs"]), *(_cost(row, name) for name in given)) for row in rows],
             ),
         ),
     )
 
 
-def _cost_row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    def cell(name: str, form: str, scale: float = 1.0) -> str:
-        return DASH if row[name] is None else format(row[name] / scale, form)
-
-    return (
-        str(row["variant"]),
-        str(row["runs"]),
-        cell("parameters", ",.0f"),
-        cell("train_seconds", ",.1f"),
-        cell("ratio", ".2f"),
-        cell("peak_bytes", ",.0f", 2.0**20),
-        cell("tokens_per_second", ",.0f"),
-    )
+def _cost(row: Mapping[str, Any], name: str) -> str:
+    _, form, scale = SHOWN_COSTS[name]
+    return DASH if row[name] is None else format(row[name] / scale, form)
 
 
 def limits(items: Sequence[str]) -> Section:

@@ -1,13 +1,15 @@
 """The report of an unpaired comparison: every section says that it is one, and the weaker."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from knockout.analysis.inference.unpaired import UnpairedComparison, UnpairedContrast
 from knockout.analysis.report import sentences
 from knockout.analysis.report.blocks import Bullets, Cell, Definitions, Page, Section, Table, table
 from knockout.analysis.report.sections import setting
 from knockout.analysis.report.sections.verdicts import difference_header
-from knockout.analysis.report.sentences import DASH, number, p_equals, p_text, plural, signed
+from knockout.analysis.report.sentences import DASH, number, p_equals, p_text, signed
+from knockout.plurals import plural
 
 WEAKER = (
     "Unpaired: nothing says which runs share a seed, so runs of each variant are compared with all runs of the baseline"
@@ -36,6 +38,10 @@ TERMS = (
     (
         "Permutation test",
         "Compares the difference of means with that under every other way to deal the runs to the two arms.",
+    ),
+    (
+        "Minimum detectable difference",
+        "The smallest true difference that these runs would show with the planned power, at the sds seen.",
     ),
     ("Cliff's delta", "P(variant > baseline) - P(variant < baseline) over all pairs of a run of each: from -1 to 1."),
 )
@@ -68,6 +74,11 @@ def unpaired_page(
                     (
                         "The verdict follows from the p values after Holm's correction. The confidence intervals are"
                         " Welch's, over runs, and not adjusted for the number of variants; they do not set the verdict."
+                    ),
+                    (
+                        "Minimum detectable: the smallest difference that Welch's test of these numbers of runs finds"
+                        f" with {plan.power * 100:g} % power at the standard deviations seen here; two numbers: tested"
+                        " alone, and as the first under Holm. The difference seen is not used."
                     ),
                 ),
             ),
@@ -145,46 +156,79 @@ def unpaired_answer(comparison: UnpairedComparison) -> list[str]:
     return lines
 
 
-def unpaired_verdict_table(comparison: UnpairedComparison) -> Table:
+VerdictColumn = Literal[
+    "variant", "runs", "failed runs", "level", "difference", "detectable", "p", "p (Holm)", "verdict"
+]
+"""The columns of the table of verdicts, by name; their titles name the metric."""
+
+
+def unpaired_titles(comparison: UnpairedComparison) -> dict[VerdictColumn, str]:
+    """The title of each column, in order; "#" before one sets it to the right."""
+    metric = comparison.metric
+    return {
+        "variant": "Variant",
+        "runs": "#Runs",
+        "failed runs": "#Failed runs",
+        "level": f"#{sentences.header(metric)}, mean ± sd",
+        "difference": f"#{difference_header(metric)}, unpaired",
+        "detectable": "#Minimum detectable",
+        "p": "#p",
+        "p (Holm)": "#p, Holm",
+        "verdict": "Verdict (unpaired)",
+    }
+
+
+def unpaired_rows(comparison: UnpairedComparison) -> list[dict[VerdictColumn, Cell]]:
     """One row per variant, under one of the baseline."""
-    metric, first = comparison.metric, comparison.contrasts[0]
+    first, empty = comparison.contrasts[0], Cell(text="")
     base = first.baseline
-    head = (comparison.baseline, _runs(base.runs, first.planned[1]), f"{base.failures} of {base.runs}")
-    return table(
-        (
-            "Variant",
-            "#Runs",
-            "#Failed runs",
-            f"#{sentences.header(metric)}, mean ± sd",
-            f"#{difference_header(metric)}, unpaired",
-            "#p",
-            "#p, Holm",
-            "Verdict (unpaired)",
-        ),
-        [(*head, sentences.level(base, metric.digits), "", "", "", ""), *map(_verdict_row, comparison.contrasts)],
-    )
+    head: dict[VerdictColumn, Cell] = {
+        **dict.fromkeys(unpaired_titles(comparison), empty),
+        "variant": Cell(text=comparison.baseline),
+        "runs": Cell(text=_runs(base.runs, first.planned[1])),
+        "failed runs": Cell(text=f"{base.failures} of {base.runs}"),
+        "level": Cell(text=sentences.level(base, comparison.metric.digits)),
+    }
+    return [head, *map(_verdict_row, comparison.contrasts)]
+
+
+def unpaired_verdict_table(comparison: UnpairedComparison) -> Table:
+    """The rows of `unpaired_rows` as the report's table."""
+    titles = unpaired_titles(comparison)
+    return table(titles.values(), [[row[name] for name in titles] for row in unpaired_rows(comparison)])
 
 
 def _runs(results: int, planned: int) -> str:
     return str(results) if results == planned else f"{results} of {planned}"
 
 
-def _verdict_row(c: UnpairedContrast) -> tuple[Cell | str, ...]:
+def _verdict_row(c: UnpairedContrast) -> dict[VerdictColumn, Cell]:
     verdict = sentences.shown(c.verdict)
-    return (
-        c.variant,
-        _runs(c.arm.runs, c.planned[0]),
-        f"{c.arm.failures} of {c.arm.runs}",
-        sentences.level(c.arm, c.metric.digits),
-        Cell(text=_difference(c), notes=("of runs that did not fail",) if c.failures and c.estimate else ()),
-        p_text(c.p),
-        DASH if c.p is None else p_text(c.p_holm),
-        Cell(
+    return {
+        "variant": Cell(text=c.variant),
+        "runs": Cell(text=_runs(c.arm.runs, c.planned[0])),
+        "failed runs": Cell(text=f"{c.arm.failures} of {c.arm.runs}"),
+        "level": Cell(text=sentences.level(c.arm, c.metric.digits)),
+        "difference": Cell(
+            text=_difference(c), notes=("of runs that did not fail",) if c.failures and c.estimate else ()
+        ),
+        "detectable": Cell(text=detectable_text(c).replace(" to ", DASH)),
+        "p": Cell(text=p_text(c.p)),
+        "p (Holm)": Cell(text=DASH if c.p is None else p_text(c.p_holm)),
+        "verdict": Cell(
             text=verdict + (f" (incomplete: {c.missing} missing)" if c.missing else ""),
             badge=verdict.split()[0],
             notes=(f"{sentences.listed(c.disagree)} test disagrees",) if c.disagree else (),
         ),
-    )
+    }
+
+
+def detectable_text(c: UnpairedContrast) -> str:
+    """The minimum detectable difference, tested alone and as the first under Holm."""
+    if c.needs is None:
+        return DASH
+    alone, first = (number(x, c.metric.digits) for x in (c.needs.detectable, c.needs.detectable_first))
+    return alone if alone == first else f"{alone} to {first}"
 
 
 def _difference(c: UnpairedContrast) -> str:
@@ -204,7 +248,13 @@ def unpaired_sentence(c: UnpairedContrast) -> str:
     failed = f" {c.failures} of {c.arm.runs + c.baseline.runs} runs failed." if c.failures else ""
     beside = f" The {sentences.listed(c.disagree)} test disagrees." if c.disagree else ""
     why = "" if c.p is not None else f" ({c.reason})"
-    return f"{c.variant}, unpaired: {verdict}{why}, {size}{tested}.{failed}{beside}"
+    least = ""
+    if c.verdict == "inconclusive" and c.needs is not None:
+        least = (
+            f" With these runs and standard deviations, the minimum detectable difference is {detectable_text(c)}{unit}"
+            f" at {c.power * 100:g} % power."
+        )
+    return f"{c.variant}, unpaired: {verdict}{why}, {size}{tested}.{failed}{least}{beside}"
 
 
 def _robustness(comparison: UnpairedComparison) -> Section:

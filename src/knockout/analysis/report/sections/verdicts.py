@@ -9,6 +9,7 @@ from knockout.analysis.report.blocks import Bullets, Cell, Definitions, Section,
 from knockout.analysis.report.sentences import DASH, difference, interval, number, p_text, signed
 from knockout.analysis.stats.metric import Metric
 from knockout.design import Variant
+from knockout.plurals import plural
 
 INTERVAL = "95 % confidence interval"
 
@@ -50,7 +51,7 @@ def verdict_table(comparison: Comparison, *, described: Mapping[str, Variant], l
     metric, base = comparison.metric, comparison.contrasts[0].baseline
     head = (
         comparison.baseline,
-        sentences.plural(base.runs, "run"),
+        plural(base.runs, "run"),
         f"{base.failures} of {base.runs}",
         sentences.level(base, metric.digits),
     )
@@ -170,7 +171,7 @@ def robustness(comparison: Comparison) -> Section:
             (
                 "The sign-flip and Wilcoxon tests are exact and allow for ties; max-T flips the signs of whole seeds"
                 f" for all variants at once, from 6 seeds on. With {len(comparison.seeds)} pairs no exact test can"
-                f" give a p below {p_text(first.floor)}; over {sentences.plural(k, 'contrast')} a sign-flip test needs"
+                f" give a p below {p_text(first.floor)}; over {plural(k, 'contrast')} a sign-flip test needs"
                 f" {first.seeds_for_floor} seeds to pass Holm's correction. Welch's test ignores the pairing."
             ),
         ),
