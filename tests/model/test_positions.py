@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -230,7 +231,7 @@ def test_cls_is_token_0_of_every_kind(name: str, batch: Batch) -> None:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize("name", KINDS)
-def test_texts_may_be_longer_than_the_table(name: str, pooling: str) -> None:
+def test_texts_may_be_longer_than_the_table(name: str, pooling: Literal["mean", "cls"]) -> None:
     """A model for 12 tokens computes the same as one for 40 with the same parameters, on texts of both lengths."""
     factors = dataclasses.replace(KINDS[name], pooling=pooling)
     short = build(factors)
