@@ -106,7 +106,7 @@ class Attention(nn.Module):
         padding = None if mask is None else ~mask[:, None, None, :]
         if self.weights_dropout is None and (padding is None or self.mask_fill == "minus_infinity"):
             assert bias is not None, "without a bias it is the work of the fast kernels"
-            bias = bias.to(q.dtype)
+            bias = bias.to(q.dtype)[None]  # (1, H, T, T), as the fused kernels want it
             if padding is not None:
                 bias = bias.masked_fill(padding, float("-inf"))
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.scale)

@@ -74,8 +74,8 @@ def alibi_slopes(num_heads: int) -> list[float]:
 def t5_buckets(distance: Tensor) -> Tensor:
     """The bucket, 0 to 31, of each distance (key position minus query position), of the same shape.
 
-    Distances 0 to 7 have a bucket each, those to 127 one of eight that widen with the logarithm, and all others share
-    the last of these. Keys after the query have the second 16 buckets (Raffel et al. 2020, 2.1, and their code).
+    Distances 0 to 7 have a bucket each, and the others one of eight that widen with the logarithm; the last of them has
+    all from 91. Keys after the query have the second 16 buckets (Raffel et al. 2020, 2.1, and their code).
     """
     half, exact = BUCKETS // 2, BUCKETS // 4
     far = distance.abs()
