@@ -121,5 +121,5 @@ class Attention(nn.Module):
             weights = weights.masked_fill(padding, 0.0)
         if self.weights_dropout is not None:
             weights = self.weights_dropout(weights)
-        y = weights @ v
-        return y.transpose(1, 2).flatten(2)
+        mixed: Tensor = weights @ v  # (B, H, T, K)
+        return mixed.transpose(1, 2).flatten(2)
