@@ -52,7 +52,8 @@ class Layer(nn.Module):
     def __init__(self, factors: Factors, recipe: Recipe) -> None:
         super().__init__()
         D = recipe.d_model
-        self.attention = Attention(D, num_heads=factors.num_heads, scale=factors.scale)
+        weights_dropout = Dropout(factors.dropout) if factors.attention_dropout else None  # factor: attention_dropout
+        self.attention = Attention(factors, recipe, weights_dropout)
         self.attention_norm = nn.LayerNorm(D)
         self.attention_dropout = Dropout(factors.dropout)
         self.ffn_in = Linear(D, recipe.d_ff, relu=factors.activation == "relu")  # factor: activation
@@ -63,8 +64,8 @@ class Layer(nn.Module):
         self.pre_norm = factors.norm == "pre"
         self.residual = factors.residual
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:  # (B, T, D) -> (B, T, D)
-        x = self.sublayer(x, self.attention_norm, lambda h: self.attention_dropout(self.attention(h, mask)))
+    def forward(self, x: Tensor, mask: Tensor | None, bias: Tensor | None = None) -> Tensor:  # (B, T, D) -> (B, T, D)
+        x = self.sublayer(x, self.attention_norm, lambda h: self.attention_dropout(self.attention(h, mask, bias)))
         return self.sublayer(x, self.ffn_norm, lambda h: self.ffn_dropout(self.ffn_out(self.gelu(self.ffn_in(h)))))
 
     def sublayer(self, x: Tensor, norm: nn.Module, f: Callable[[Tensor], Tensor]) -> Tensor:
@@ -86,7 +87,7 @@ class Encoder(nn.Module):
         self.embedding = nn.Embedding(vocabulary, D, padding_idx=0)
         # factor: pooling. [CLS] is a token of its own, before the first word (Devlin et al. 2019, 3).
         self.cls = nn.Parameter(torch.empty(1, 1, D)) if factors.pooling == "cls" else None
-        self.positions = Positions(factors.position, length=max_length + (self.cls is not None), d_model=D)
+        self.positions = Positions(factors, length=max_length + (self.cls is not None), d_model=D)
         self.embedding_dropout = Dropout(factors.dropout)
         self.layers = nn.ModuleList(Layer(factors, recipe) for _ in range(recipe.num_layers))
         # factor: norm. Pre-LN leaves the sum of all layers unnormalised, so it ends in a norm; Post-LN has one already.
@@ -101,8 +102,9 @@ class Encoder(nn.Module):
             mask = torch.cat((mask.new_ones(len(mask), 1), mask), dim=1)
         x = self.embedding_dropout(self.positions(x))
         keys = mask if self.factors.attention_mask else None  # factor: attention_mask
+        bias = self.positions.bias(x.shape[1])
         for layer in self.layers:
-            x = layer(x, keys)
+            x = layer(x, keys, bias)
         return self.final_norm(x), mask
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -129,6 +131,8 @@ def initialise(model: Encoder, *, seed: int) -> None:
                 value.zero_()
             elif name == "positions.table":
                 value.normal_(generator=draw)
+            elif name == "positions.buckets":  # the bias of a logit: small
+                value.normal_(std=0.02, generator=draw)
             elif name in ("embedding.weight", "cls"):
                 value.normal_(std=parameter.shape[-1] ** -0.5, generator=draw)
                 if name == "embedding.weight":
