@@ -8,11 +8,15 @@ from knockout.model.kernels import attention, linear
 
 
 class Linear(nn.Linear):
-    """A linear map with a bias and an optional ReLU, computed by the fastest kernel for the device."""
+    """A linear map with a bias and an optional ReLU, computed by the fastest kernel for the device.
 
-    def __init__(self, inputs: int, outputs: int, *, relu: bool = False) -> None:
+    `blocks` is the number of maps that are stacked in it: the initialisation takes each for itself.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, relu: bool = False, blocks: int = 1) -> None:
         super().__init__(inputs, outputs)
         self.relu = relu
+        self.blocks = blocks
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias, relu=self.relu)
@@ -28,7 +32,7 @@ class Attention(nn.Module):
         super().__init__()
         self.num_heads = num_heads  # factor: num_heads
         self.scale = (d_model // num_heads) ** -0.5 if scale == "sqrt_dk" else 1.0  # factor: scale
-        self.qkv = Linear(d_model, 3 * d_model)
+        self.qkv = Linear(d_model, 3 * d_model, blocks=3)
         self.out = Linear(d_model, d_model)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
