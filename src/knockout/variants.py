@@ -270,9 +270,19 @@ def changes(factors: Any, baseline: Any = None) -> dict[str, tuple[Any, Any]]:
 def faults(factors: Factors, recipe: Recipe) -> dict[str, str]:
     """factor -> why it cannot be combined with the others or with the recipe. Empty where the model can be built."""
     wrong = {}
-    if recipe.d_model % factors.num_heads:
+    if recipe.d_model % factors.num_heads and not factors.head_size:
         fitting = [h for h in range(1, recipe.d_model + 1) if recipe.d_model % h == 0]
         wrong["num_heads"] = f"does not divide d_model = {recipe.d_model}; allowed: {', '.join(map(str, fitting))}"
-    if factors.position == "sinusoidal" and recipe.d_model % 2:
+    if factors.position in ("sinusoidal", "sinusoidal_by_row") and recipe.d_model % 2:
         wrong["position"] = f"sinusoidal positions come in pairs and d_model = {recipe.d_model} is odd"
+    if factors.position in ("rope", "alibi", "t5"):
+        acts = f'"{factors.position}" acts inside attention, and'
+        if factors.encoder != "transformer":
+            wrong["position"] = f'{acts} encoder = "{factors.encoder}" has none'
+        elif factors.mixing != "attention":
+            wrong["position"] = f'{acts} mixing = "{factors.mixing}" has none'
+        elif factors.position == "rope" and "num_heads" not in wrong:
+            size = factors.head_size or recipe.d_model // factors.num_heads
+            if size % 2:
+                wrong["position"] = f"rope turns pairs of numbers, and the size of a head is odd: {size}"
     return wrong

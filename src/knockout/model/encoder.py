@@ -38,7 +38,7 @@ class Encoder(nn.Module):
         # factor: pooling. [CLS] is a token of its own, before the first word (Devlin et al. 2019, 3).
         self.cls = nn.Parameter(torch.empty(1, 1, D)) if factors.pooling == "cls" else None
         length = max_length + (self.cls is not None)
-        self.positions = Positions(factors.position, length=length, d_model=D)
+        self.positions = Positions(factors, length=length, d_model=D)
         # factor: embedding_dropout
         self.embedding_dropout = Dropout(factors.dropout) if factors.embedding_dropout else nn.Identity()
         # factor: encoder. A bag of embeddings has nothing here.
@@ -72,11 +72,12 @@ class Encoder(nn.Module):
         if self.recurrent is not None:
             x = self.recurrent(x, mask)
         keys = mask if self.factors.attention_mask else None  # factor: attention_mask
+        bias = self.positions.bias(x.shape[1])
         for layer in self.layers:
             if self.factors.checkpointing and torch.is_grad_enabled():  # factor: checkpointing
-                x = _checkpointed(layer, x, keys)
+                x = _checkpointed(layer, x, keys, bias)
             else:
-                x = layer(x, keys)
+                x = layer(x, keys, bias)
         return self.final_norm(x), mask
 
     def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -95,7 +96,7 @@ class Encoder(nn.Module):
         return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def _checkpointed(layer: nn.Module, x: Tensor, keys: Tensor | None) -> Tensor:
+def _checkpointed(layer: nn.Module, x: Tensor, keys: Tensor | None, bias: Tensor | None) -> Tensor:
     """The layer's output. Its activations are not kept, but computed again, with the same masks of dropout, when the
     backward pass needs them (Chen et al. 2016)."""
     generators = [m.generator for m in layer.modules() if isinstance(m, Dropout) and m.generator is not None]
@@ -104,6 +105,7 @@ def _checkpointed(layer: nn.Module, x: Tensor, keys: Tensor | None) -> Tensor:
         layer,
         x,
         keys,
+        bias,
         use_reentrant=False,
         preserve_rng_state=False,  # no layer draws from the global generator
         context_fn=lambda: (contextlib.nullcontext(), repeated(generators, states)),
@@ -132,8 +134,7 @@ def initialise(model: Encoder, *, seed: int) -> None:
                 elif isinstance(module, nn.Linear | nn.LSTM):
                     fill_map(value, module, kind=kind, output=outputs.get(module), draw=draw)
                 else:
-                    learned = module is model.positions and factors.position == "learned"
-                    fill_table(value, kind=kind, d_model=d_model, learned_position=learned, draw=draw)
+                    fill_table(value, name, kind=kind, d_model=d_model, draw=draw)
                     if module is model.embedding and model.embedding.padding_idx is not None:
                         value[model.embedding.padding_idx] = 0.0
                 parameter.copy_(value)

@@ -11,7 +11,8 @@
 `glorot` is Glorot & Bengio 2010; an embedding that is scaled by sqrt(d_model) then has the size of a position, and a
 table of learned positions starts from N(0, 1) for that reason. `torch` is what the constructors of torch.nn draw
 (kaiming_uniform with a = sqrt(5), after He et al. 2015); `torch_attention` is torch.nn.MultiheadAttention;
-`normal_02` is BERT (Devlin et al. 2019). Norms start at 1 and 0, the embedding of padding at 0 unless it is trained.
+`normal_02` is BERT (Devlin et al. 2019). Norms start at 1 and 0, the embedding of padding at 0 unless it is trained,
+and the biases by distance (`t5`) from N(0, .02²) always: they are added to logits.
 """
 
 import math
@@ -62,11 +63,13 @@ def fill_map(
         value.uniform_(-bound, bound, generator=draw)
 
 
-def fill_table(value: Tensor, *, kind: Kind, d_model: int, learned_position: bool, draw: torch.Generator) -> None:
+def fill_table(value: Tensor, name: str, *, kind: Kind, d_model: int, draw: torch.Generator) -> None:
     """Fill with the first values of embeddings, learned positions, biases by distance, or [CLS]."""
     match kind:
+        case _ if name == "positions.buckets":
+            value.normal_(std=0.02, generator=draw)
         case "glorot":
-            value.normal_(std=1.0 if learned_position else d_model**-0.5, generator=draw)
+            value.normal_(std=1.0 if name == "positions.table" else d_model**-0.5, generator=draw)
         case "torch" | "torch_attention":
             value.normal_(std=1.0, generator=draw)
         case "normal_02":

@@ -40,7 +40,10 @@ class Layer(nn.Module):
         self.pre_norm = factors.norm == "pre"
         self.residual = factors.residual
         if self.mixing == "attention":
-            self.attention = Attention(D, num_heads=factors.num_heads, scale=factors.scale)
+            weights_dropout = (
+                Dropout(factors.dropout) if factors.attention_dropout else None
+            )  # factor: attention_dropout
+            self.attention = Attention(factors, recipe, weights_dropout)
         if self.mixing == "fourier":
             self.fourier = Fourier(length)
         if self.mixing != "none":
@@ -58,15 +61,16 @@ class Layer(nn.Module):
             self.hidden_dropout = Dropout(factors.dropout) if factors.ffn_dropout else nn.Identity()
             self.second_dropout = Dropout(factors.dropout) if factors.double_ffn_dropout else nn.Identity()
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:  # (B, T, D) -> (B, T, D)
+    def forward(self, x: Tensor, mask: Tensor | None, bias: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); `mask` (B, T) is True at real tokens, `bias` (H, T, T) is that of positions."""
         if self.mixing != "none":  # factor: mixing
-            x = self.sublayer(x, self.attention_norm, lambda h: self.attention_dropout(self.mixed(h, mask)))
+            x = self.sublayer(x, self.attention_norm, lambda h: self.attention_dropout(self.mixed(h, mask, bias)))
         if self.feed_forward:  # factor: feed_forward
             x = self.sublayer(x, self.ffn_norm, lambda h: self.ffn_dropout(self.fed_forward(h)))
         return x
 
-    def mixed(self, h: Tensor, mask: Tensor | None) -> Tensor:
-        y: Tensor = self.attention(h, mask) if self.mixing == "attention" else self.fourier(h, mask)
+    def mixed(self, h: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+        y: Tensor = self.attention(h, mask, bias) if self.mixing == "attention" else self.fourier(h, mask)
         return y
 
     def fed_forward(self, h: Tensor) -> Tensor:
