@@ -226,8 +226,9 @@ def test_the_head_size_that_division_gives_is_the_baseline(batch: Batch) -> None
 def raw_scores(layer: Attention, x: Tensor) -> Tensor:
     """q @ k.T of every head (B, H, T, T)."""
     with torch.no_grad():
-        q, k, _ = layer.project(x).unflatten(-1, (3, layer.num_heads, -1)).permute(2, 0, 3, 1, 4)
-    return q @ k.mT
+        q, k, _ = layer.project(x).view(*x.shape[:2], 3, layer.num_heads, -1).permute(2, 0, 3, 1, 4)
+    scores: Tensor = q @ k.mT
+    return scores
 
 
 @pytest.mark.parametrize("qk_norm", [False, True])
@@ -313,7 +314,8 @@ def weights_of(layer: Attention, x: Tensor, mask: Tensor | None) -> Tensor:
         layer.qkv.bias[2 * D :] = 1.0
         nn.init.eye_(layer.out.weight)
         nn.init.zeros_(layer.out.bias)
-        return layer(x, mask).mean(-1)
+        sums: Tensor = layer(x, mask)
+    return sums.mean(-1)
 
 
 def test_weights_sum_to_less_than_one_only_where_padding_is_removed_after_the_softmax(batch: Batch) -> None:
@@ -341,7 +343,7 @@ def test_dropout_of_the_weights_drops_its_share_and_keeps_the_mean() -> None:
     initialise(model, seed=0)
     layer = model.layers[0]
     assert isinstance(layer, Layer)
-    seen = {}
+    seen: dict[str, Tensor] = {}
     dropout = layer.attention.weights_dropout
     assert isinstance(dropout, Dropout)
     dropout.register_forward_hook(lambda _, args, y: seen.update(before=args[0], after=y))

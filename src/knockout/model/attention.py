@@ -94,7 +94,7 @@ class Attention(nn.Module):
                 qkv = self.shared(x).repeat(1, 1, 3)
         if not self.qk_norm and self.rotation is None:
             return qkv
-        q, k, v = qkv.unflatten(-1, (3, self.num_heads, -1)).unbind(2)  # each (B, T, H, K)
+        q, k, v = qkv.view(*x.shape[:2], 3, self.num_heads, -1).unbind(2)  # each (B, T, H, K)
         if self.qk_norm:
             q, k = self.q_norm(q), self.k_norm(k)
         if self.rotation is not None:
@@ -106,11 +106,11 @@ class Attention(nn.Module):
 
         `after_softmax` takes the weights of padding away and leaves the others as they are: they sum to less than 1.
         """
-        q, k, v = qkv.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)  # each (B, H, T, K)
+        q, k, v = qkv.view(*qkv.shape[:2], 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)  # each (B, H, T, K)
         padding = None if mask is None else ~mask[:, None, None, :]
         if self.weights_dropout is None and (padding is None or self.mask_fill == "minus_infinity"):
             assert bias is not None, "without a bias it is the work of the fast kernels"
-            bias = bias.to(q.dtype)
+            bias = bias.to(q.dtype)[None]  # (1, H, T, T), as the fused kernels want it
             if padding is not None:
                 bias = bias.masked_fill(padding, float("-inf"))
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.scale)
@@ -120,9 +120,10 @@ class Attention(nn.Module):
             logits = logits + bias.to(q.dtype)
         if padding is not None and self.mask_fill != "after_softmax":  # factor: mask_fill
             logits = logits.masked_fill(padding, -1e9 if self.mask_fill == "minus_1e9" else float("-inf"))
-        weights = logits.softmax(-1)
+        weights: Tensor = logits.softmax(-1)
         if padding is not None and self.mask_fill == "after_softmax":
             weights = weights.masked_fill(padding, 0.0)
         if self.weights_dropout is not None:
             weights = self.weights_dropout(weights)
-        return (weights @ v).transpose(1, 2).flatten(2)
+        mixed: Tensor = weights @ v  # (B, H, T, K)
+        return mixed.transpose(1, 2).flatten(2)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from knockout.variants import Factors
 
 BUCKETS, FARTHEST = 32, 128
-"""Of `t5` (Raffel et al. 2020, 2.1): buckets, half of them for each direction; the distance from which all share one."""
+"""Of `t5` (Raffel et al. 2020, 2.1): buckets, half of them each way, and the distance from which all share one."""
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
@@ -74,8 +74,8 @@ def alibi_slopes(num_heads: int) -> list[float]:
 def t5_buckets(distance: Tensor) -> Tensor:
     """The bucket, 0 to 31, of each distance (key position minus query position), of the same shape.
 
-    Distances 0 to 7 have a bucket each, those to 127 one of eight that widen with the logarithm, and all others share
-    the last of these. Keys after the query have the second 16 buckets (Raffel et al. 2020, 2.1, and their code).
+    Distances 0 to 7 have a bucket each, and the others one of eight that widen with the logarithm; the last of them has
+    all from 91. Keys after the query have the second 16 buckets (Raffel et al. 2020, 2.1, and their code).
     """
     half, exact = BUCKETS // 2, BUCKETS // 4
     far = distance.abs()
@@ -91,6 +91,8 @@ class Positions(nn.Module):
     """
 
     table: Tensor | None
+    slopes: Tensor
+    bucket: Tensor
 
     def __init__(self, factors: Factors, *, length: int, d_model: int) -> None:
         super().__init__()
@@ -116,9 +118,11 @@ class Positions(nn.Module):
         B, T, _ = x.shape
         match self.kind:
             case "sinusoidal":
-                return x + self.sinusoids(T)
+                table: Tensor = self.sinusoids(T)
+                return x + table
             case "sinusoidal_by_row":  # a fault of a tutorial: the index of the text in the batch is its position
-                return x + self.sinusoids(B)[:, None]
+                table = self.sinusoids(B)
+                return x + table[:, None]
             case "learned":
                 assert self.table is not None
                 last = len(self.table) - 1
@@ -135,12 +139,10 @@ class Positions(nn.Module):
         """
         match self.kind:
             case "alibi":
-                slopes: Tensor = self.slopes
-                return -slopes[:, None, None] * _distances(tokens, slopes.device).abs()
+                return -self.slopes[:, None, None] * _distances(tokens, self.slopes.device).abs()
             case "t5":
-                bucket: Tensor = self.bucket
-                distance = _distances(tokens, bucket.device).clamp(-FARTHEST, FARTHEST)
-                return self.buckets[bucket[distance + FARTHEST]].permute(2, 0, 1)
+                distance = _distances(tokens, self.bucket.device).clamp(-FARTHEST, FARTHEST)
+                return self.buckets[self.bucket[distance + FARTHEST]].permute(2, 0, 1)
             case _:
                 return None
 
