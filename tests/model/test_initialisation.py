@@ -1,7 +1,7 @@
 """Where parameters start, against what torch's own modules and the papers draw."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -14,8 +14,8 @@ Kind = Literal["glorot", "torch", "torch_attention", "normal_02"]
 D, FF = 96, 160
 
 
-def parameters(kind: Kind, **factors: object) -> dict[str, Tensor]:
-    chosen = Factors(initialisation=kind, pooling="attention", **factors)  # type: ignore[arg-type]
+def parameters(kind: Kind, **factors: Any) -> dict[str, Tensor]:
+    chosen = Factors(initialisation=kind, pooling="attention", **factors)
     recipe = Recipe(d_model=D, num_layers=1, d_ff=FF)
     model = Encoder(chosen, recipe, vocabulary=3000, classes=7, max_length=64)
     initialise(model, seed=0)
@@ -88,7 +88,8 @@ def test_torch_attention_draws_what_multihead_attention_draws() -> None:
 
 
 def test_normal_02_is_that_of_bert() -> None:
-    for factors in ({"position": "learned"}, {"encoder": "bilstm"}):
+    cases: list[dict[str, Any]] = [{"position": "learned"}, {"encoder": "bilstm"}]
+    for factors in cases:
         for name, value in parameters("normal_02", **factors).items():
             if "norm" in name:
                 assert (value == float(name.endswith("weight"))).all()

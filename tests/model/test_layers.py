@@ -168,9 +168,10 @@ def test_without_the_final_norm_the_states_are_those_of_the_last_layer(batch: Ba
 
 def test_the_scale_of_the_embedding_is_the_root_of_d_model(batch: Batch) -> None:
     """Without it, a table that is sqrt(d_model) as large gives the same model (Vaswani et al. 2017, 3.4)."""
+    pooling: Any
     for pooling in ("mean", "cls"):
-        scaled = build(Factors(pooling=pooling))  # type: ignore[arg-type]  # one of two names
-        bare = build(Factors(pooling=pooling, embedding_scale=False))  # type: ignore[arg-type]
+        scaled = build(Factors(pooling=pooling))
+        bare = build(Factors(pooling=pooling, embedding_scale=False))
         assert (scaled(*batch) - bare(*batch)).abs().max() > 1e-3
         with torch.no_grad():
             bare.embedding.weight.mul_(math.sqrt(RECIPE.d_model))
@@ -180,8 +181,9 @@ def test_the_scale_of_the_embedding_is_the_root_of_d_model(batch: Batch) -> None
 
 
 def test_the_embedding_of_padding_is_trained_only_where_it_is_named_so(batch: Batch) -> None:
+    kind: Any
     for kind in ("zero", "trained"):
-        factors = Factors(padding_embedding=kind, pooling_mask=False)  # type: ignore[arg-type]
+        factors = Factors(padding_embedding=kind, pooling_mask=False)
         model = build(factors).train()
         row = model.embedding.weight[0].detach().clone()
         gradient = torch.autograd.grad(model(*batch).sum(), model.embedding.weight)[0][0]
@@ -302,7 +304,7 @@ def test_checkpointing_computes_each_layer_again_and_keeps_less(batch: Batch) ->
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
             loss = model(*batch).sum()
-        loss.backward()
+        torch.autograd.backward(loss)
         calls[kept], saved[kept] = count[0], size[0]
         with torch.no_grad():
             model.eval()(*batch)
@@ -325,7 +327,7 @@ def test_a_system_of_all_parts_trains() -> None:
     for _ in range(60):
         loss = F.cross_entropy(model(ids, mask), torch.tensor([0, 1, 2, 0]))
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.3 < losses[0]

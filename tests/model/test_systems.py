@@ -61,8 +61,8 @@ class Weights:
         """Heads of d_model / 8 one after the other; a logit at a forbidden key is -1e9."""
         D = x.shape[-1]
         K = D // HEADS
-        rows = self.of[f"{name}.qkv.weight"].split(D)
-        shifts = self.of[f"{name}.qkv.bias"].split(D)
+        rows = self.of[f"{name}.qkv.weight"].chunk(3)
+        shifts = self.of[f"{name}.qkv.bias"].chunk(3)
         q, k, v = (x @ w.T + b for w, b in zip(rows, shifts, strict=True))
         heads = []
         for h in range(HEADS):
@@ -127,7 +127,7 @@ def bilstm_attention(w: Weights, ids: Tensor) -> Tensor:
                 h, c, states = torch.zeros(H).double(), torch.zeros(H).double(), []
                 for token in x.flip(0) if suffix else x:
                     gates = own["weight_ih"] @ token + own["bias_ih"] + own["weight_hh"] @ h + own["bias_hh"]
-                    i, f, g, o = gates.split(H)
+                    i, f, g, o = gates.chunk(4)
                     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
                     h = o.sigmoid() * c.tanh()
                     states.append(h)

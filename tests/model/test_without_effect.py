@@ -13,8 +13,8 @@ from knockout.variants import SYSTEMS, VARIANTS, Factors, Recipe, faults, withou
 from .conftest import Batch
 
 RECIPE = Recipe(d_model=16, num_layers=1, d_ff=24)
-SIZES: dict[str, tuple[int, ...]] = {"num_layers": (1, 2), "d_ff": (24, 40)}
-NUMBERS: dict[str, tuple[float, ...]] = {"num_heads": (1, 8), "head_size": (0, 6), "dropout": (0.0, 0.3)}
+SIZES: dict[str, tuple[Any, ...]] = {"num_layers": (1, 2), "d_ff": (24, 40)}
+NUMBERS: dict[str, tuple[Any, ...]] = {"num_heads": (1, 8), "head_size": (0, 6), "dropout": (0.0, 0.3)}
 TRAINING = {
     "warmup", "clip_norm", "schedule", "label_smoothing", "word_dropout", "weight_averaging", "order", "drop_last",
     "padding",
