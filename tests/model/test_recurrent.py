@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from knockout.model.dropout import Dropout
-from knockout.variants import SYSTEMS, Factors
+from knockout.variants import SYSTEMS, Factors, faults
 
 from .conftest import CLASSES, LENGTHS, RECIPE, Batch, build, permute_tokens
 
@@ -94,3 +94,11 @@ def test_the_lstm_trains_in_bfloat16(batch: Batch) -> None:
     torch.testing.assert_close(out, plain(*batch), atol=0.05, rtol=0.05)
     torch.autograd.backward(F.cross_entropy(half.train()(*batch), torch.tensor([0, 1, 2, 0])))
     assert all(p.grad is not None and p.grad.isfinite().all() for p in half.parameters())
+
+
+def test_the_number_of_heads_divides_d_model_only_where_there_is_attention() -> None:
+    odd = dataclasses.replace(RECIPE, d_model=30)
+    assert "num_heads" in faults(Factors(), odd)
+    for factors in (BILSTM, BAG, Factors(mixing="none"), Factors(mixing="fourier")):
+        assert faults(factors, odd) == {}
+        build(factors, recipe=odd)
