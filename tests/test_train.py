@@ -16,7 +16,8 @@ from knockout import train as trainer
 from knockout.data.batches import Split, load
 from knockout.data.prepare import prepare
 from knockout.job import DataRef, DataSpec, Job, Outcome, Predictions, Stopped
-from knockout.model.encoder import Dropout, Encoder, initialise
+from knockout.model.dropout import Dropout
+from knockout.model.encoder import Encoder, initialise
 from knockout.train import Meter
 from knockout.variants import VARIANTS, VERSION, Factors, Recipe
 

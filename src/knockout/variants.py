@@ -271,7 +271,7 @@ def changes(factors: Any, baseline: Any = None) -> dict[str, tuple[Any, Any]]:
 def faults(factors: Factors, recipe: Recipe) -> dict[str, str]:
     """factor -> why it cannot be combined with the others or with the recipe. Empty where the model can be built."""
     wrong = {}
-    if recipe.d_model % factors.num_heads and not factors.head_size:
+    if recipe.d_model % factors.num_heads and not factors.head_size and _attends(factors):
         fitting = [h for h in range(1, recipe.d_model + 1) if recipe.d_model % h == 0]
         wrong["num_heads"] = f"does not divide d_model = {recipe.d_model}; allowed: {', '.join(map(str, fitting))}"
     if factors.position in ("sinusoidal", "sinusoidal_by_row") and recipe.d_model % 2:
@@ -287,3 +287,73 @@ def faults(factors: Factors, recipe: Recipe) -> dict[str, str]:
             if size % 2:
                 wrong["position"] = f"rope turns pairs of numbers, and the size of a head is odd: {size}"
     return wrong
+
+
+def without_effect(factors: Factors, recipe: Recipe) -> dict[str, str]:
+    """field -> why it changes nothing in this configuration, whatever its value. Empty where every field acts.
+
+    A field acts if it changes a prediction, a gradient, or the time and memory that they take.
+    """
+    why: dict[str, str] = {}
+
+    def idle(reason: str, *fields: str) -> None:
+        for name in fields:
+            why.setdefault(name, reason)
+
+    attention = ("num_heads", "head_size", "scale", "projections", "qk_norm", "mask_fill", "attention_dropout")
+    ffn = ("activation", "ffn_dropout", "double_ffn_dropout")
+    norms = ("norm_kind", "final_norm")
+    if factors.encoder != "transformer":
+        there = f'encoder = "{factors.encoder}" has no layers of a Transformer'
+        idle(there, "mixing", "feed_forward", "residual", "norm", "checkpointing", *norms, *attention, *ffn)
+        packed = factors.encoder == "bilstm"
+        idle("the LSTM skips padding always" if packed else "nothing mixes the tokens", "attention_mask")
+        if not packed:
+            idle('encoder = "bag" has no layers', "num_layers", "d_ff")
+    elif not _attends(factors):
+        idle(f'there is no attention where mixing = "{factors.mixing}"', *attention)
+    if not factors.feed_forward and factors.encoder == "transformer":
+        idle("there is no feed-forward network", *ffn, "d_ff")
+    if factors.encoder == "transformer" and factors.mixing == "none":
+        idle("nothing mixes the tokens", "attention_mask")
+        if not factors.feed_forward:
+            empty = "the layers hold neither mixing nor a feed-forward network"
+            idle(empty, "residual", "num_layers", "checkpointing")
+            if factors.norm != "pre" or not factors.final_norm:
+                idle(empty, "norm_kind")
+    if factors.norm == "none":
+        idle('there is no norm where norm = "none"', "norm_kind")
+    if factors.norm != "pre":
+        idle(f'the layers end in no norm of their own where norm = "{factors.norm}"', "final_norm")
+    if not factors.attention_mask:
+        idle("padding is not masked in attention", "mask_fill")
+    if factors.pooling in ("cls", "first"):
+        idle(f'pooling = "{factors.pooling}" reads no padding', "pooling_mask")
+    if not _padding_counts(factors):
+        idle("padding is left out everywhere", "padding_embedding")
+    places = ("embedding_dropout", "attention_dropout", "ffn_dropout", "double_ffn_dropout", "pooled_dropout")
+    if factors.dropout == 0.0:
+        idle("dropout = 0", *places, "dropout_at_test")
+    elif not _drops(factors):
+        idle("no place of dropout is left", "dropout", "dropout_at_test")
+    if recipe.epochs == 1:
+        idle("the last epoch of one is the best", "weights")
+    return {f.name: why[f.name] for cls in (Factors, Recipe) for f in dataclasses.fields(cls) if f.name in why}
+
+
+def _attends(factors: Factors) -> bool:
+    return factors.encoder == "transformer" and factors.mixing == "attention"
+
+
+def _padding_counts(factors: Factors) -> bool:
+    """Whether the embedding of padding reaches a prediction: by pooling, or by mixing."""
+    if not factors.pooling_mask and factors.pooling not in ("cls", "first") and factors.encoder != "bilstm":
+        return True
+    mixed = factors.encoder == "transformer" and factors.mixing != "none"
+    return mixed and (not factors.attention_mask or (_attends(factors) and factors.mask_fill == "after_softmax"))
+
+
+def _drops(factors: Factors) -> bool:
+    """Whether there is any place of dropout."""
+    layers = factors.encoder == "transformer" and (factors.mixing != "none" or factors.feed_forward)
+    return factors.encoder == "bilstm" or layers or factors.embedding_dropout or factors.pooled_dropout

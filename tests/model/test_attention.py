@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from knockout.model.attention import Attention
-from knockout.model.encoder import Dropout, Encoder, Layer, initialise
+from knockout.model.dropout import Dropout
+from knockout.model.encoder import Encoder, initialise
+from knockout.model.layer import Layer
 from knockout.model.positions import Positions
 from knockout.variants import VARIANTS, Factors, Recipe
 

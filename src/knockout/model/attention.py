@@ -10,11 +10,15 @@ from knockout.variants import Factors, Recipe
 
 
 class Linear(nn.Linear):
-    """A linear map with a bias and an optional ReLU, computed by the fastest kernel for the device."""
+    """A linear map with a bias and an optional ReLU, computed by the fastest kernel for the device.
 
-    def __init__(self, inputs: int, outputs: int, *, relu: bool = False) -> None:
+    `blocks` is the number of maps that are stacked in it: the initialisation takes each for itself.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, relu: bool = False, blocks: int = 1) -> None:
         super().__init__(inputs, outputs)
         self.relu = relu
+        self.blocks = blocks
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias, relu=self.relu)
@@ -53,7 +57,7 @@ class Attention(nn.Module):
         self.projections = factors.projections
         match factors.projections:  # factor: projections
             case "separate":
-                self.qkv = Linear(D, 3 * H * K)
+                self.qkv = Linear(D, 3 * H * K, blocks=3)
             case "tied_qk":  # Kitaev et al. 2020: the logits are symmetric
                 self.qk, self.v = Linear(D, H * K), Linear(D, H * K)
             case "shared":
