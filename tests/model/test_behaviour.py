@@ -13,7 +13,7 @@ from knockout.model.attention import Attention
 from knockout.model.encoder import Dropout, Encoder, Layer
 from knockout.model.pooling import pool
 from knockout.model.positions import sinusoids
-from knockout.train import learning_rate
+from knockout.schedules import learning_rate
 from knockout.variants import VARIANTS, Factors, Recipe
 
 from .conftest import CLASSES, LENGTHS, MAX_LENGTH, RECIPE, Batch, build, permute_tokens
