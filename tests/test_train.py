@@ -373,8 +373,16 @@ def test_all_of_training_at_once_repeats_bit_for_bit(data: DataRef) -> None:
 
 
 def test_faults_name_what_training_cannot_combine() -> None:
-    def of(**fields: int) -> dict[str, str]:
-        return faults(Factors(), Recipe(**fields))
+    def of(
+        *, batch_size: int = 64, initial_batch_size: int = 0, max_length: int = 0, train_length: int = 0
+    ) -> dict[str, str]:
+        recipe = Recipe(
+            batch_size=batch_size,
+            initial_batch_size=initial_batch_size,
+            max_length=max_length,
+            train_length=train_length,
+        )
+        return faults(Factors(), recipe)
 
     assert of(initial_batch_size=16, batch_size=64) == of(initial_batch_size=64, batch_size=64) == {}
     for initial, batch_size in ((128, 64), (24, 64), (5, 60)):

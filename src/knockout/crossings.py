@@ -84,6 +84,7 @@ def _cells(
         cells[name] = value
         for factor, why in trainer.faults(value, recipe).items() if checked else ():
             if (factor, why) not in of_axes:  # a fault of an axis alone is reported there
-                got = f"{factor} = {got_text(getattr(value, factor))} {why}"
+                given = getattr(value, factor, getattr(recipe, factor, None))  # of the factors, or of the recipe
+                got = f"{factor} = {got_text(given)} {why}"
                 collected.append(Fault(file=at.file, key=f"variant {name}", got=got))
     return cells, collected

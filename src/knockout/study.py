@@ -404,5 +404,6 @@ def _variant_faults(trainer: Trainer, recipe: Any, factors: Mapping[str, Any], f
         seen.setdefault(value, name)
         if recipe is not None or trainer.recipe is None:
             for factor, why in trainer.faults(value, recipe).items():
-                faults.append(Fault(file=file, key=key, got=f"{factor} = {got_text(getattr(value, factor))} {why}"))
+                given = getattr(value, factor, getattr(recipe, factor, None))  # of the factors, or of the recipe
+                faults.append(Fault(file=file, key=key, got=f"{factor} = {got_text(given)} {why}"))
     return faults
