@@ -226,6 +226,12 @@ def test_a_claim_may_be_on_an_added_cell(write_study: WriteStudy) -> None:
     assert study.claims[0].variant == study.variants[-1] == "heads_1__and__no_scale"
 
 
+def test_a_recipe_that_cannot_be_combined_is_a_fault_that_names_its_value(write_study: WriteStudy) -> None:
+    with pytest.raises(FaultsError) as caught:
+        read_study(write_study(study_text(rest="[train]\nbatch_size = 64\ninitial_batch_size = 24")))
+    assert "baseline: initial_batch_size = 24 does not double to batch_size = 64" in str(caught.value)
+
+
 # --- bad studies: one fault each ----------------------------------------------------------------------------------
 
 HUGE = "0x" + "f" * 6000

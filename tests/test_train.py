@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -13,13 +14,14 @@ import pytest
 import torch
 
 from knockout import train as trainer
-from knockout.data.batches import Split, load
+from knockout.data.batches import Data, Split, load
 from knockout.data.prepare import prepare
+from knockout.errors import UserError
 from knockout.job import DataRef, DataSpec, Job, Outcome, Predictions, Stopped
 from knockout.model.dropout import Dropout
 from knockout.model.encoder import Encoder, initialise
 from knockout.train import Meter
-from knockout.variants import VARIANTS, VERSION, Factors, Recipe
+from knockout.variants import VARIANTS, VERSION, Factors, Recipe, changes, faults
 
 GOLDEN = Path(__file__).with_name("golden.json")
 RECIPE = Recipe(d_model=16, num_layers=2, d_ff=32, epochs=2, batch_size=32)
@@ -85,26 +87,313 @@ def _train_in_process(data_id: str, path: str) -> tuple[object, ...]:
     return numbers(trainer.train(job(DataRef(id=data_id, path=Path(path))))[0])
 
 
-def test_batches_and_steps_are_the_same_for_all_variants(data: DataRef, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, ...]] = []
-    forward = Encoder.forward
+@dataclasses.dataclass
+class Seen:
+    """What a model of this test was built with, and the batches that it was given."""
+
+    built: list[int] = dataclasses.field(default_factory=list)  # max_length
+    training: list[tuple[torch.Tensor, torch.Tensor]] = dataclasses.field(default_factory=list)  # ids, mask
+    evaluation: list[tuple[torch.Tensor, torch.Tensor]] = dataclasses.field(default_factory=list)
+
+    def texts(self) -> list[list[list[int]]]:
+        """The texts of the training batches, without padding."""
+        return [[row[real].tolist() for row, real in zip(ids, mask, strict=True)] for ids, mask in self.training]
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Put a bag of embeddings in the place of the encoder, for runs whose batches matter only."""
+    kept = Seen()
+
+    class Bag(torch.nn.Module):
+        def __init__(
+            self, _factors: Factors, _recipe: Recipe, *, vocabulary: int, classes: int, max_length: int
+        ) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(vocabulary, classes, padding_idx=0)
+            kept.built.append(max_length)
+
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            (kept.training if self.training else kept.evaluation).append((ids, mask))
+            states: torch.Tensor = self.embedding(ids)
+            return states.sum(1)
+
+    monkeypatch.setattr(trainer, "Encoder", Bag)
+    return kept
+
+
+def run(data: DataRef, factors: Factors | None = None, recipe: Recipe = RECIPE, seed: int = 0) -> Outcome:
+    """The outcome of one run with these factors."""
+    (outcome,) = trainer.train(
+        dataclasses.replace(job(data, seeds=(seed,), recipe=recipe), factors=factors or Factors())
+    )
+    return outcome
+
+
+def test_batches_and_steps_are_the_same_for_all_variants_that_do_not_name_them(data: DataRef, seen: Seen) -> None:
+    steps = RECIPE.epochs * math.ceil(load(data.path, "cpu").train.count / RECIPE.batch_size)
+    marked = {f.name for f in dataclasses.fields(Factors) if f.metadata.get("batches")}
+    assert marked == {"order", "drop_last"}
+    reference: list[list[list[int]]] = []
+    for variant, factors in VARIANTS.items():
+        seen.training.clear()
+        (outcome,) = trainer.train(job(data, variant))
+        texts = seen.texts()
+        reference = reference or texts
+        changed = set(changes(factors))
+        if changed & marked:
+            assert texts != reference, variant
+        elif "word_dropout" in changed:
+            assert [list(map(len, batch)) for batch in texts] == [list(map(len, batch)) for batch in reference]
+        else:
+            assert texts == reference, variant
+        if "drop_last" not in changed:
+            assert len(texts) == steps == len(outcome.curve.loss) == outcome.costs["steps"], variant
+    seen.training.clear()
+    run(data, seed=1)
+    assert seen.texts() != reference  # a seed moves the order
+
+
+def test_cutting_texts_changes_no_batch(data: DataRef, seen: Seen) -> None:
+    run(data)
+    reference = seen.texts()
+    for recipe in (dataclasses.replace(RECIPE, max_length=7), dataclasses.replace(RECIPE, train_length=7)):
+        seen.training.clear()
+        seen.evaluation.clear()
+        run(data, recipe=recipe)
+        assert seen.texts() == [[text[:7] for text in batch] for batch in reference]
+        assert max(ids.shape[1] for ids, _ in seen.evaluation) == (7 if recipe.max_length else 20)
+    assert seen.built == [20, 7, 7]  # the length of a table of positions is that of training
+
+
+def test_max_length_is_preparing_the_data_with_that_length(data: DataRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vocabulary is learned from whole texts, so it is the same; shuffled batches do not depend on lengths."""
+    monkeypatch.setenv("KNOCKOUT_CACHE", str(data.path.parent.parent))
+    short = prepare(DataSpec(source=str(data.path.parent.parent.parent / "made.jsonl"), max_length=7)).ref
+    assert load(short.path, "cpu").vocabulary == load(data.path, "cpu").vocabulary
+    factors = Factors(order="shuffled")
+    cut = run(data, factors, dataclasses.replace(RECIPE, max_length=7))
+    assert numbers(cut) == numbers(run(short, factors))
+    assert cut.predictions != run(data, factors).predictions
+
+
+@pytest.mark.parametrize(
+    ("recipe", "text"),
+    [
+        (Recipe(max_length=21), "max_length = 21: texts have at most 20 tokens; raise max_length in [data]"),
+        (Recipe(train_length=21), "train_length = 21: texts have at most 20 tokens; raise max_length in [data]"),
+    ],
+)
+def test_a_length_above_that_of_the_data_is_an_error(data: DataRef, recipe: Recipe, text: str) -> None:
+    with pytest.raises(UserError, match=f"^{re.escape(text)}$"):
+        run(data, recipe=recipe)
+
+
+def test_full_padding_pads_every_batch_to_max_length(data: DataRef, seen: Seen) -> None:
+    full = Factors(padding="full")
+    run(data, full)
+    assert {ids.shape[1] for ids, _ in seen.training + seen.evaluation} == {20}
+    seen.training.clear()
+    seen.evaluation.clear()
+    run(data, full, dataclasses.replace(RECIPE, max_length=12, train_length=9))
+    assert {ids.shape[1] for ids, _ in seen.training} == {9}
+    assert {ids.shape[1] for ids, _ in seen.evaluation} == {12}
+
+
+def test_full_padding_changes_no_logit_where_padding_is_masked(data: DataRef) -> None:
+    prepared, recipe = load(data.path, "cpu"), RECIPE
+    model = Encoder(Factors(), recipe, vocabulary=prepared.vocabulary, classes=2, max_length=20)
+    initialise(model, seed=0)
+    losses = []
+    for padding in ("batch", "full"):
+        split = trainer.as_read(Factors(padding=padding), recipe, prepared).test
+        losses.append(torch.tensor(trainer.evaluate(model, split)[1].log_probability))
+    torch.testing.assert_close(*losses)
+
+
+def test_growing_batches_in_a_run(data: DataRef, seen: Seen) -> None:
+    recipe = dataclasses.replace(RECIPE, epochs=3, batch_size=32, initial_batch_size=8)
+    told: list[tuple[int, int]] = []
+    (outcome,) = trainer.train(
+        dataclasses.replace(job(data, recipe=recipe), progress=lambda step, steps, _loss: told.append((step, steps)))
+    )
+    count = load(data.path, "cpu").train.count
+    batches = seen.texts()
+    sizes = [len(batch) for batch in batches]
+    assert told == [(s, len(sizes)) for s in range(1, len(sizes) + 1)]
+    ends = [epoch.step for epoch in outcome.epochs]
+    assert ends[-1] == len(sizes) == outcome.costs["steps"]
+    everything = sorted(text for batch in batches[: ends[0]] for text in batch)
+    for start, end in zip([0, *ends], ends, strict=False):
+        assert sum(sizes[start:end]) == count
+        assert sorted(text for batch in batches[start:end] for text in batch) == everything
+    for size in (8, 16, 32):
+        assert abs(sum(s for s in sizes if s == size) - count) <= 2 * size
+    assert outcome.curve.learning_rate[-1] < outcome.curve.learning_rate[len(sizes) // 2]
+
+
+def test_drop_last_drops_the_partial_batch_of_each_epoch(data: DataRef, seen: Seen) -> None:
+    count = load(data.path, "cpu").train.count
+    assert count % RECIPE.batch_size
+    outcome = run(data, Factors(drop_last=True))
+    assert outcome.costs["steps"] == RECIPE.epochs * (count // RECIPE.batch_size)
+    assert {len(batch) for batch in seen.texts()} == {RECIPE.batch_size}
+    assert [epoch.step for epoch in outcome.epochs] == [count // RECIPE.batch_size, 2 * (count // RECIPE.batch_size)]
+    with pytest.raises(UserError, match=f"drop_last: {count} training texts are fewer than one batch of 512"):
+        run(data, Factors(drop_last=True), dataclasses.replace(RECIPE, batch_size=512))
+
+
+def test_word_dropout_acts_in_training_and_never_in_evaluation(data: DataRef, seen: Seen) -> None:
+    run(data)
+    usual = Seen(training=list(seen.training), evaluation=list(seen.evaluation))
+    seen.training.clear()
+    seen.evaluation.clear()
+    outcome = run(data, Factors(word_dropout=0.3))
+    assert all(torch.equal(a, b) for (a, _), (b, _) in zip(usual.evaluation, seen.evaluation, strict=True))
+    pairs = [(a[mask], b[mask]) for (a, mask), (b, _) in zip(usual.training, seen.training, strict=True)]
+    before, after = (torch.cat(ids) for ids in zip(*pairs, strict=True))
+    known = before != 1
+    dropped, count = int((after[known] == 1).sum()), int(known.sum())
+    assert abs(dropped - 0.3 * count) < 5 * math.sqrt(count * 0.3 * 0.7)
+    assert torch.equal(after[after != 1], before[after != 1])
+    seen.training.clear()
+    assert numbers(run(data, Factors(word_dropout=0.3))) == numbers(outcome)
+
+
+def test_label_smoothing_is_its_closed_form_in_training_and_absent_in_evaluation(
+    data: DataRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Szegedy et al. 2016, 7: the target is (1 - a) of the label and a / C of every class."""
+    logits: list[torch.Tensor] = []
+    labels: list[torch.Tensor] = []
+    forward, batch = Encoder.forward, Split.batch
 
     def spy(self: Encoder, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        if self.training:
-            seen.append((*ids.shape, *ids.flatten().tolist()))
-        return forward(self, ids, mask)
+        logits.append(forward(self, ids, mask))
+        return logits[-1]
 
-    monkeypatch.setattr(Encoder, "forward", spy)
-    reference: list[tuple[int, ...]] = []
-    steps = RECIPE.epochs * math.ceil(load(data.path, "cpu").train.count / RECIPE.batch_size)
-    for variant in VARIANTS:
-        seen.clear()
-        (outcome,) = trainer.train(job(data, variant))
-        reference = reference or list(seen)
-        assert seen == reference, variant
-        assert len(seen) == steps == len(outcome.curve.loss) == outcome.costs["steps"], variant
-    trainer.train(job(data, seeds=(1,)))
-    assert seen != reference  # a seed moves the order
+    def spy_batch(self: Split, index: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        made = batch(self, index, width)
+        labels.append(made[2])
+        return made
+
+    still = dataclasses.replace(RECIPE, epochs=1, learning_rate=1e-12)  # the weights stay as they start
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "forward", spy)
+        patch.setattr(Split, "batch", spy_batch)
+        smoothed = run(data, Factors(label_smoothing=0.2), still)
+    p = logits[0].detach().double().softmax(-1)
+    of_label = p[torch.arange(len(p)), labels[0]].log()
+    expected = -(0.8 * of_label + 0.2 * p.log().mean(-1)).mean()
+    assert smoothed.curve.loss[0] == pytest.approx(float(expected), rel=1e-6)
+    usual = run(data, Factors(), still)
+    assert smoothed.curve.loss[0] != pytest.approx(usual.curve.loss[0], rel=1e-4)
+    for split in ("validation", "test"):
+        assert smoothed.metrics[split] == pytest.approx(usual.metrics[split], rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", ["last", "best_validation"])
+def test_averaged_weights_are_those_of_a_loop_and_are_what_is_evaluated(
+    weights: Literal["last", "best_validation"], data: DataRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decay = 0.9
+    vectors: list[torch.nn.Parameter] = []
+    after_step: list[torch.Tensor] = []
+    evaluated: list[torch.Tensor] = []
+    as_one_vector, evaluate = trainer._as_one_vector, trainer.evaluate
+
+    def spy_vector(model: Encoder) -> tuple[list[torch.nn.Parameter], torch.nn.Parameter]:
+        parameters, vector = as_one_vector(model)
+        vectors.append(vector)
+        return parameters, vector
+
+    def spy_evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
+        evaluated.append(torch.cat([p.detach().flatten() for p in model.parameters()]).double())
+        return evaluate(model, split)
+
+    recipe = dataclasses.replace(RECIPE, epochs=3, learning_rate=1e-2, weights=weights)
+    usual = run(data, recipe=recipe)
+    monkeypatch.setattr(trainer, "_as_one_vector", spy_vector)
+    monkeypatch.setattr(trainer, "evaluate", spy_evaluate)
+    (outcome,) = trainer.train(
+        dataclasses.replace(
+            job(data, recipe=recipe),
+            factors=Factors(weight_averaging=decay),
+            progress=lambda *_told: after_step.append(vectors[0].detach().double().clone()),
+        )
+    )
+    assert outcome.curve == usual.curve  # training does not notice
+    assert outcome.predictions != usual.predictions
+    best = max(outcome.epochs, key=lambda epoch: epoch.correct)  # the first of several
+    chosen = best if weights == "best_validation" else outcome.epochs[-1]
+    for epoch, weights_then in zip([*outcome.epochs, chosen], evaluated, strict=True):
+        share = [decay ** (epoch.step - s) for s in range(1, epoch.step + 1)]
+        expected = sum(w * v for w, v in zip(share, after_step, strict=False)) / sum(share)
+        torch.testing.assert_close(weights_then, expected, atol=1e-6, rtol=1e-5)
+    assert outcome.metrics["validation"]["correct"] == chosen.correct
+
+
+def test_a_run_with_onecycle_has_torchs_rates_and_betas(data: DataRef, monkeypatch: pytest.MonkeyPatch) -> None:
+    optimizers: list[torch.optim.AdamW] = []
+    betas: list[tuple[float, float]] = []
+    build = trainer._build
+
+    def spy(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torch.device) -> trainer.Network:
+        network = build(factors, recipe, seed, data, device)
+        optimizers.append(network.optimizer)
+        return network
+
+    monkeypatch.setattr(trainer, "_build", spy)
+    (outcome,) = trainer.train(
+        dataclasses.replace(
+            job(data),
+            factors=Factors(schedule="onecycle"),
+            progress=lambda *_told: betas.append(optimizers[0].param_groups[0]["betas"]),
+        )
+    )
+    reference = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
+        reference, max_lr=RECIPE.learning_rate, total_steps=int(outcome.costs["steps"]), pct_start=0.1
+    )
+    for rate, pair in zip(outcome.curve.learning_rate, betas, strict=True):
+        assert (rate, pair) == (reference.param_groups[0]["lr"], reference.param_groups[0]["betas"])
+        reference.step()
+        scheduler.step()
+
+
+def test_all_of_training_at_once_repeats_bit_for_bit(data: DataRef) -> None:
+    factors = Factors(
+        schedule="onecycle", label_smoothing=0.1, word_dropout=0.2, weight_averaging=0.9, order="shuffled",
+        drop_last=True, padding="full",
+    )  # fmt: skip
+    recipe = dataclasses.replace(RECIPE, initial_batch_size=8, max_length=15)
+    first = run(data, factors, recipe)
+    assert first.status == "finished"
+    assert numbers(run(data, factors, recipe)) == numbers(first)
+    assert run(data, factors, recipe, seed=1).curve != first.curve
+
+
+def test_faults_name_what_training_cannot_combine() -> None:
+    def of(
+        *, batch_size: int = 64, initial_batch_size: int = 0, max_length: int = 0, train_length: int = 0
+    ) -> dict[str, str]:
+        recipe = Recipe(
+            batch_size=batch_size,
+            initial_batch_size=initial_batch_size,
+            max_length=max_length,
+            train_length=train_length,
+        )
+        return faults(Factors(), recipe)
+
+    assert of(initial_batch_size=16, batch_size=64) == of(initial_batch_size=64, batch_size=64) == {}
+    for initial, batch_size in ((128, 64), (24, 64), (5, 60)):
+        assert list(of(initial_batch_size=initial, batch_size=batch_size)) == ["initial_batch_size"]
+    assert of(initial_batch_size=7, batch_size=60)["initial_batch_size"] == (
+        "does not double to batch_size = 60; allowed: 0, 15, 30, 60"
+    )
+    assert of(initial_batch_size=15, batch_size=60) == {}
+    assert list(of(max_length=10, train_length=11)) == ["train_length"]
+    assert of(max_length=10, train_length=10) == of(train_length=11) == {}
 
 
 def test_evaluation_does_not_touch_the_course_of_training(data: DataRef, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +508,7 @@ def test_divergence_is_a_result_that_stops_there(data: DataRef) -> None:
     recipe = dataclasses.replace(RECIPE, learning_rate=10.0, epochs=40)
     runaway = dataclasses.replace(job(data, recipe=recipe), factors=Factors(norm="post", warmup=0.0, clip_norm=0.0))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "learning_rate", lambda *_a, **_k: 1e30)
+        patch.setattr(trainer, "rate_and_beta1", lambda *_a, **_k: (1e30, 0.9))
         (outcome,) = trainer.train(runaway)
     assert outcome.status == "diverged"
     last = len(outcome.curve.loss)
@@ -243,7 +532,7 @@ def test_divergence_between_two_reads_from_a_gpu_names_its_step_and_leaves_a_who
     (outcome,) = trainer.train(job(data))
     assert outcome.reason == "validation loss not finite after epoch 1 of 2"
     assert len(outcome.curve.loss) == len(outcome.curve.learning_rate) == steps / 2
-    monkeypatch.setattr(trainer, "learning_rate", lambda *_a, **_k: 1e30)
+    monkeypatch.setattr(trainer, "rate_and_beta1", lambda *_a, **_k: (1e30, 0.9))
     (outcome,) = trainer.train(dataclasses.replace(job(data), factors=Factors(norm="post", clip_norm=0.0)))
     assert outcome.reason == f"loss not finite at step {len(outcome.curve.loss)} of {steps}"
     assert len(outcome.curve.loss) == len(outcome.curve.learning_rate) == len(outcome.curve.grad_norm) < steps / 2
@@ -318,6 +607,7 @@ def test_three_seeds_of_one_job_are_the_three_alone(data: DataRef) -> None:
     assert len({str(told) for told in together}) == 3
 
 
+@pytest.mark.long
 def test_an_empty_text_is_scored_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A given test split is never changed: its empty text is one unknown token, which no mask hides."""
     monkeypatch.setenv("KNOCKOUT_CACHE", str(tmp_path / "cache"))
@@ -329,7 +619,7 @@ def test_an_empty_text_is_scored_and_counted(tmp_path: Path, monkeypatch: pytest
     prepared = prepare(DataSpec(source=str(tmp_path), max_length=20))
     assert "1 empty texts of the given test split are kept as one unknown token each" in prepared.summary["notes"]
     for variant in VARIANTS:
-        (outcome,) = trainer.train(job(prepared.ref, variant))
+        (outcome,) = trainer.train(job(prepared.ref, variant, recipe=dataclasses.replace(RECIPE, epochs=1)))
         assert outcome.status == "finished"
         assert outcome.predictions is not None
         assert len(outcome.predictions.log_probability) == 120

@@ -3,23 +3,31 @@
 Flat tensors on the device, batches of similar length, one forward and backward pass per step, AdamW. It records every
 step's loss (nats), learning rate and gradient norm (before clipping), evaluates on the validation split after every
 epoch, and on the test split once. On CPU the same job gives the same bits, whatever the worker has trained before.
+
+Label smoothing and word dropout act in training only: a recorded training loss is the smoothed one, the losses on
+validation and test are not. With `weight_averaging` both are those of the averaged weights.
 """
 
 import contextlib
+import dataclasses
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import psutil
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from knockout.data.batches import Data, Split, evaluation_batches, load, training_batches
+from knockout.errors import UserError
 from knockout.job import Curve, Epoch, Job, Outcome, Predictions
 from knockout.model.encoder import Encoder, initialise
+from knockout.schedules import Phase, phases, rate_and_beta1
 from knockout.variants import PAPERS, VARIANTS, VERSION, Factors, Recipe, faults
 
 __all__ = ["PAPERS", "VARIANTS", "VERSION", "Factors", "Recipe", "faults", "train"]
@@ -36,21 +44,35 @@ def train(job: Job) -> list[Outcome]:
     """Train and evaluate every seed of the job, one after the other."""
     assert job.data is not None, "this trainer needs data"
     torch.set_num_threads(job.threads)
-    device = torch.device(job.device)
     data = load(job.data.path, job.device)
-    return [_run(job, seed, run_id, data, device) for seed, run_id in zip(job.seeds, job.run_ids, strict=True)]
+    texts = as_read(job.factors, job.recipe, data)
+    lengths = data.train.lengths  # not cut, so that every run has the same batches
+    return [_run(job, seed, run_id, texts, lengths) for seed, run_id in zip(job.seeds, job.run_ids, strict=True)]
 
 
-def learning_rate(step: int, *, steps: int, warmup: float, peak: float) -> float:
-    """The learning rate of a step, 1 to `steps`: linear warmup, then half a cosine.
+def as_read(factors: Factors, recipe: Recipe, data: Data) -> Data:
+    """The data as a run reads them: cut to `max_length`, training texts to `train_length`, padded as `padding` says.
 
-    The warmup rises from peak/w over w = ceil(warmup * steps) steps. The cosine (Loshchilov & Hutter 2017) starts at
-    the peak and would reach 0 one step after the last; without warmup it spans all steps.
+    Its `max_length` is the longest text that the model is trained on: the length of a table of positions. Raises
+    `UserError` for a length above that of the prepared data.
     """
-    w = math.ceil(warmup * steps)  # factor: warmup (Vaswani et al. 2017, 5.3)
-    if step <= w:
-        return peak * step / w
-    return peak * 0.5 * (1 + math.cos(math.pi * (step - w - 1) / (steps - w)))
+    longest = recipe.max_length or data.max_length
+    trained = recipe.train_length or longest
+    for name, tokens, limit in (("max_length", longest, data.max_length), ("train_length", trained, longest)):
+        if tokens > limit:
+            raise UserError(f"{name} = {tokens}: texts have at most {limit} tokens; raise max_length in [data]")
+    full = factors.padding == "full"
+
+    def read(split: Split, tokens: int) -> Split:
+        return dataclasses.replace(split.cut(tokens), pad_to=tokens if full else 0)
+
+    return dataclasses.replace(
+        data,
+        max_length=trained,
+        train=read(data.train, trained),
+        validation=read(data.validation, longest),
+        test=read(data.test, longest),
+    )
 
 
 class Diverged(Exception):
@@ -97,39 +119,62 @@ class Network:
     parameters: list[nn.Parameter]
     vector: nn.Parameter
     optimizer: torch.optim.AdamW
+    average: Tensor | None  # of the vector, over the steps so far; `None` without weight_averaging
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of the weights as they are now."""
         return {name: value.clone() for name, value in self.model.state_dict().items()}
 
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Within the block the model has the averaged weights, where there is an average."""
+        if self.average is None:
+            yield
+            return
+        weights, now = self.vector.detach(), self.vector.detach().clone()
+        weights.copy_(self.average)
+        try:
+            yield
+        finally:
+            weights.copy_(now)
 
-def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> Outcome:
+
+def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64]) -> Outcome:
     """Build, train epoch by epoch, evaluate on the test split, and return what came of it."""
     factors, recipe = job.factors, job.recipe
     assert isinstance(factors, Factors)
     assert isinstance(recipe, Recipe)
+    device = torch.device(job.device)
+    epochs = batching(factors, recipe, data.train.count)
+    classes = data.train.labels.cpu().numpy()
     _reset_peak(device)
     network = _build(factors, recipe, seed, data, device)
     meter = Meter(
-        steps=math.ceil(data.train.count / recipe.batch_size) * recipe.epochs,
+        steps=sum(phase.steps for epoch in epochs for phase in epoch),
         sync_every=1 if device.type == "cpu" else SYNC_STEPS,
     )
     best: tuple[Epoch, dict[str, Tensor]] | None = None
     metrics: dict[str, dict[str, float | int]] = {}
     predictions, reason = None, ""
     try:
-        for number in range(1, recipe.epochs + 1):
+        for number, cut in enumerate(epochs, 1):
             with meter.training():
-                _epoch(job, factors, recipe, network, data.train, meter, seed=seed, number=number)
-            with meter.evaluating():
+                train = data.train
+                batches = training_batches(
+                    lengths, seed=seed, epoch=number, phases=cut, order=factors.order, labels=classes
+                )
+                if factors.word_dropout:  # factor: word_dropout
+                    train = train.without_words(factors.word_dropout, seed=seed, epoch=number)
+                _epoch(job, factors, recipe, network, train, batches, meter)
+            with meter.evaluating(), network.averaged():
                 epoch = _validate(job, recipe, network.model, data.validation, meter, number=number)
                 if recipe.weights == "best_validation" and (best is None or epoch.correct > best[0].correct):
                     best = epoch, network.weights()
         chosen = meter.epochs[-1]
-        if best is not None:
-            chosen, weights = best
-            network.model.load_state_dict(weights)
-        with meter.evaluating():
+        with meter.evaluating(), network.averaged():
+            if best is not None:
+                chosen, weights = best
+                network.model.load_state_dict(weights)
             test_loss, predictions = _test(network.model, data.test)
         metrics["validation"] = {"loss": chosen.loss, "correct": chosen.correct, "count": chosen.count}
         metrics["test"] = {"loss": test_loss, "correct": _correct(predictions), "count": data.test.count}
@@ -154,6 +199,26 @@ def _run(job: Job, seed: int, run_id: str, data: Data, device: torch.device) -> 
     )
 
 
+def batching(factors: Factors, recipe: Recipe, count: int) -> list[list[Phase]]:
+    """The phases of every epoch over `count` training texts. Raises `UserError` where `drop_last` leaves none."""
+    epochs = [
+        phases(
+            count,
+            epoch=epoch,
+            epochs=recipe.epochs,
+            batch_size=recipe.batch_size,
+            initial=recipe.initial_batch_size,
+            drop_last=factors.drop_last,  # factor: drop_last
+        )
+        for epoch in range(1, recipe.epochs + 1)
+    ]
+    if not all(epochs):
+        raise UserError(
+            f"drop_last: {count} training texts are fewer than one batch of {recipe.batch_size}; lower batch_size"
+        )
+    return epochs
+
+
 def _build(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torch.device) -> Network:
     """The initialised model on the device, and its optimizer."""
     model = Encoder(factors, recipe, vocabulary=data.vocabulary, classes=data.classes, max_length=data.max_length).to(
@@ -164,27 +229,36 @@ def _build(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torc
     optimizer = torch.optim.AdamW(
         [vector], lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=device.type != "mps"
     )
-    return Network(model=model, parameters=parameters, vector=vector, optimizer=optimizer)
+    average = torch.zeros_like(vector.detach()) if factors.weight_averaging else None  # factor: weight_averaging
+    return Network(model=model, parameters=parameters, vector=vector, optimizer=optimizer, average=average)
 
 
 def _epoch(
-    job: Job, factors: Factors, recipe: Recipe, network: Network, split: Split, meter: Meter, *, seed: int, number: int
+    job: Job,
+    factors: Factors,
+    recipe: Recipe,
+    network: Network,
+    split: Split,
+    batches: Sequence[NDArray[np.int64]],
+    meter: Meter,
 ) -> None:
-    """Train on every batch of the split once. Raises `Diverged` at the first loss or gradient that is not finite."""
+    """Train on every batch once. Raises `Diverged` at the first loss or gradient that is not finite."""
     model, vector, optimizer = network.model, network.vector, network.optimizer
-    device = split.ids.device
-    step = (number - 1) * (meter.steps // recipe.epochs)
+    device, group = split.ids.device, optimizer.param_groups[0]
     model.train()
-    for batch in training_batches(split.lengths, batch_size=recipe.batch_size, seed=seed, epoch=number):
-        step += 1
-        rate = learning_rate(step, steps=meter.steps, warmup=factors.warmup, peak=recipe.learning_rate)
-        optimizer.param_groups[0]["lr"] = rate
+    for step, batch in enumerate(batches, len(meter.curve.learning_rate) + 1):
+        rate, beta1 = rate_and_beta1(
+            factors.schedule, step, steps=meter.steps, warmup=factors.warmup, peak=recipe.learning_rate
+        )
+        group["lr"], group["betas"] = rate, (beta1, group["betas"][1])
         ids, mask, labels = split.batch(torch.from_numpy(batch).to(device), split.width(batch))
-        loss = F.cross_entropy(model(ids, mask), labels)
+        loss = F.cross_entropy(model(ids, mask), labels, label_smoothing=factors.label_smoothing)
         gradients = torch.autograd.grad(loss, network.parameters)
         vector.grad = torch.cat([gradient.flatten() for gradient in gradients])
         norm = torch.nn.utils.clip_grad_norm_([vector], factors.clip_norm or math.inf)  # factor: clip_norm
         optimizer.step()
+        if network.average is not None:
+            average_in(network.average, vector.detach(), step, decay=factors.weight_averaging)
         meter.tokens += int(split.lengths[batch].sum())
         meter.curve.learning_rate.append(rate)
         meter.pending.append(torch.stack((loss.detach(), norm)))
@@ -200,7 +274,7 @@ def _validate(job: Job, recipe: Recipe, model: Encoder, split: Split, meter: Met
         _read_back(meter)  # on a GPU the steps of this epoch may be pending, and one of them is then the first bad one
         raise Diverged(f"validation loss not finite after epoch {number} of {recipe.epochs}")
     correct, count = _correct(predictions), split.count
-    step = number * (meter.steps // recipe.epochs)
+    step = len(meter.curve.learning_rate)
     epoch = Epoch(epoch=number, step=step, loss=loss_sum / count, correct=correct, count=count)
     meter.epochs.append(epoch)
     job.log(f"epoch {number}: step {step}, validation loss {epoch.loss:.4f}, accuracy {correct / count:.4f}")
@@ -228,6 +302,15 @@ def _as_one_vector(model: Encoder) -> tuple[list[nn.Parameter], nn.Parameter]:
     return parameters, vector
 
 
+def average_in(average: Tensor, weights: Tensor, step: int, *, decay: float) -> None:
+    """Bring the average up to date with the weights after `step`, from 1.
+
+    It is sum(decay^(step - s) * weights_s) / sum(decay^(step - s)) over the steps s = 1 to `step`: an exponential
+    moving average whose bias is corrected as in Kingma & Ba 2015, 3. The initial weights have no part in it.
+    """
+    average.lerp_(weights, (1 - decay) / (1 - decay**step))
+
+
 @torch.no_grad()
 def evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
     """The loss summed over a split (nats) and the predictions, in the order of the data. No dropout, no random draw."""
@@ -235,7 +318,7 @@ def evaluate(model: Encoder, split: Split) -> tuple[float, Predictions]:
     device = split.ids.device
     predicted = torch.empty(split.count, dtype=torch.int64, device=device)
     log_probability = torch.empty(split.count, dtype=torch.float32, device=device)
-    for batch in evaluation_batches(split.lengths, tokens=EVALUATION_TOKENS[device.type]):
+    for batch in evaluation_batches(split.lengths, tokens=EVALUATION_TOKENS[device.type], pad_to=split.pad_to):
         index = torch.from_numpy(batch).to(device)
         ids, mask, labels = split.batch(index, split.width(batch))
         logits = model(ids, mask)  # (B, C)

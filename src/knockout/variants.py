@@ -286,6 +286,12 @@ def faults(factors: Factors, recipe: Recipe) -> dict[str, str]:
             size = factors.head_size or recipe.d_model // factors.num_heads
             if size % 2:
                 wrong["position"] = f"rope turns pairs of numbers, and the size of a head is odd: {size}"
+    fitting = [recipe.batch_size >> i for i in range(17) if not recipe.batch_size % (1 << i)]
+    if recipe.initial_batch_size and recipe.initial_batch_size not in fitting:
+        allowed = f"0, {', '.join(map(str, reversed(fitting)))}"
+        wrong["initial_batch_size"] = f"does not double to batch_size = {recipe.batch_size}; allowed: {allowed}"
+    if recipe.max_length and recipe.train_length > recipe.max_length:
+        wrong["train_length"] = f"is above max_length = {recipe.max_length}, to which all texts are cut"
     return wrong
 
 

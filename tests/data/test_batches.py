@@ -1,5 +1,6 @@
 """Batches: each text once, the same ones for every variant, and padding that a loop in Python agrees with."""
 
+import dataclasses
 import math
 import zlib
 from pathlib import Path
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from knockout.data.batches import CHUNK_BATCHES, Split, evaluation_batches, load, training_batches
+from knockout.data.batches import CHUNK_BATCHES, Order, Split, evaluation_batches, load, training_batches
 from knockout.data.prepare import prepare
 from knockout.job import DataSpec
+from knockout.schedules import phases
 from knockout.streams import generator, stream
 
 lengths_of_texts = st.lists(st.integers(1, 40), max_size=400).map(lambda v: np.array(v, dtype=np.int64))
@@ -166,3 +168,97 @@ def test_width_holds_every_text_and_no_more_than_the_longest_of_all(lengths: lis
     ids, mask, _ = split.batch(torch.from_numpy(batch), width)
     assert mask.sum(1).tolist() == lengths[: len(batch)]
     assert torch.equal(ids.bool(), mask)
+
+
+@pytest.mark.parametrize("order", ["by_length", "shuffled", "by_class"])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(("batch_size", "initial"), [(16, 0), (64, 8)])
+def test_no_order_repeats_a_text_and_every_batch_has_the_size_of_its_phase(
+    order: Order, drop_last: bool, batch_size: int, initial: int
+) -> None:
+    draw = np.random.default_rng(3)
+    lengths, labels = draw.integers(1, 40, 1003), draw.integers(0, 3, 1003)
+    for epoch in (1, 2):
+        cut = phases(1003, epoch=epoch, epochs=2, batch_size=batch_size, initial=initial, drop_last=drop_last)
+        batches = training_batches(lengths, seed=0, epoch=epoch, phases=cut, order=order, labels=labels)
+        indices = [i for batch in batches for i in batch.tolist()]
+        assert len(indices) == len(set(indices)) == sum(phase.texts for phase in cut)
+        assert len(indices) == 1003 or drop_last
+        expected = [phase.batch_size for phase in cut for _ in range(phase.steps)]
+        assert len(batches) == len(expected)
+        short = [len(batch) for batch, size in zip(batches, expected, strict=True) if len(batch) != size]
+        assert short == ([] if drop_last else [cut[-1].texts % cut[-1].batch_size])
+
+
+def test_shuffled_batches_are_the_permutation_cut_and_not_sorted_by_length() -> None:
+    lengths = np.random.default_rng(1).integers(1, 65, 400)
+    batches = training_batches(lengths, batch_size=16, seed=5, epoch=2, order="shuffled")
+    expected = np.random.default_rng(stream(5, "order/epoch.2")).permutation(400)
+    assert np.concatenate(batches).tolist() == expected.tolist()
+    assert not same(batches, training_batches(lengths, batch_size=16, seed=5, epoch=3, order="shuffled"))
+    by_length = training_batches(lengths, batch_size=16, seed=5, epoch=2)
+    spread = [float(np.mean([lengths[batch].std() for batch in made])) for made in (batches, by_length)]
+    assert spread[1] < spread[0] / 3
+
+
+def test_by_class_is_one_class_after_the_other_every_epoch_the_same() -> None:
+    labels = np.array([2, 0, 1, 0, 2, 1, 0])
+    made = [
+        training_batches(np.ones(7, dtype=np.int64), batch_size=3, seed=s, epoch=e, order="by_class", labels=labels)
+        for s, e in ((0, 1), (0, 2), (1, 1))
+    ]
+    assert [batch.tolist() for batch in made[0]] == [[1, 3, 6], [2, 5, 0], [4]]
+    assert same(made[0], made[1])
+    assert same(made[0], made[2])
+
+
+def test_drop_last_leaves_out_random_texts_not_the_longest() -> None:
+    lengths = np.arange(1, 101)  # one chunk: a batch of what is left after sorting has the longest texts
+    left_out = []
+    for epoch in range(1, 41):
+        cut = phases(100, epoch=epoch, epochs=40, batch_size=16, drop_last=True)
+        batches = training_batches(lengths, seed=0, epoch=epoch, phases=cut)
+        left_out += sorted(set(range(100)) - {i for batch in batches for i in batch.tolist()})
+    assert len(left_out) == 40 * 4
+    assert abs(float(np.mean(left_out)) - 49.5) < 4 * 29 / math.sqrt(160)
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=12),
+    tokens=st.integers(1, 10),
+)
+def test_cut_texts_are_their_first_tokens(rows: list[list[int]], tokens: int) -> None:
+    split = split_of(rows).cut(tokens)
+    expected = split_of([row[:tokens] for row in rows])
+    for name in ("ids", "offsets", "labels"):
+        one, other = getattr(split, name), getattr(expected, name)
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other), name
+    assert split.lengths.tolist() == expected.lengths.tolist()
+
+
+def test_word_dropout_makes_a_share_of_the_tokens_unknown_and_changes_nothing_else() -> None:
+    draw = np.random.default_rng(0)
+    split = split_of([draw.integers(2, 99, n).tolist() for n in draw.integers(1, 60, 400)])
+    before, count = split.ids.clone(), len(split.ids)
+    made = {(s, e): split.without_words(0.1, seed=s, epoch=e) for s in (0, 1) for e in (1, 2)}
+    for dropped in made.values():
+        unknown = dropped.ids == 1  # data/vocabulary.py: [PAD] is 0, [UNK] is 1
+        assert abs(int(unknown.sum()) - 0.1 * count) < 5 * math.sqrt(count * 0.1 * 0.9)
+        assert torch.equal(dropped.ids[~unknown], before[~unknown])
+        assert dropped.ids.dtype == before.dtype
+        assert torch.equal(dropped.offsets, split.offsets)
+    assert torch.equal(split.ids, before)
+    assert torch.equal(made[0, 1].ids, split.without_words(0.1, seed=0, epoch=1).ids)
+    assert len({dropped.ids.numpy().tobytes() for dropped in made.values()}) == 4
+    first, second = made[0, 1].ids == 1, made[0, 2].ids == 1
+    assert abs(int((first & second).sum()) - 0.01 * count) < 5 * math.sqrt(count * 0.01)  # epochs are independent
+
+
+@given(lengths=lengths_of_texts, tokens=st.integers(1, 300))
+def test_full_padding_counts_for_the_budget_of_evaluation(lengths: NDArray[np.int64], tokens: int) -> None:
+    batches = list(evaluation_batches(lengths, tokens=tokens, pad_to=40))
+    assert sorted(i for batch in batches for i in batch.tolist()) == list(range(len(lengths)))
+    assert all(len(batch) <= max(1, tokens // 40) for batch in batches)
+    split = dataclasses.replace(split_of([[1] * int(n) for n in lengths]), pad_to=40)
+    assert {split.width(batch) for batch in batches} <= {40}

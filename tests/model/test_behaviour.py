@@ -13,7 +13,7 @@ from knockout.model.dropout import Dropout
 from knockout.model.encoder import Encoder
 from knockout.model.layer import Layer
 from knockout.model.pooling import pool
-from knockout.train import learning_rate
+from knockout.schedules import learning_rate
 from knockout.variants import VARIANTS, Factors, Recipe
 
 from .conftest import CLASSES, LENGTHS, MAX_LENGTH, RECIPE, Batch, build
