@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from knockout.analysis.results import Results
 from knockout.copies import Kind, copy_with, text_of
 from knockout.design import DataSummary, Setting, Snapshot
+from knockout.floor_text import TITLES, score_text
+from knockout.job import Floor
 from knockout.ledger import damaged_files
 from knockout.overrides import content, lines_in
 from knockout.source_changes import SourceChange
@@ -126,6 +128,7 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
         rows.append(("Classes", ", ".join(data.classes) + _majority(data)))
     if data.tokens:
         rows.append(("Tokens", f"{data.tokens}, up to {data.max_length}, vocabulary {data.vocabulary:,}"))
+    rows += [(f"Floor: {floor.name}", _floor(floor)) for floor in design.floors]
     rows += [("Recipe", _pairs(design.recipe))] if design.recipe else []
     hours = design.budget.hours
     rows.append(("Budget", f"{hours:g} hour{'' if hours == 1 else 's'} of training" if hours else "no limit"))
@@ -136,6 +139,12 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
     )
     rows.append(("Judged by", judged))
     return [*rows, *([("Set on the command line", "; ".join(lines))] if (lines := _set_lines(results)) else [])]
+
+
+def _floor(floor: Floor) -> str:
+    """Its scores, and how it was made."""
+    scores = ", ".join(f"{TITLES[metric]} {score_text(metric, value)}" for metric, value in floor.scores.items())
+    return f"{scores} ({floor.made or 'stated by the trainer'})"
 
 
 def _set_lines(results: Results) -> tuple[str, ...]:
