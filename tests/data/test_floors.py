@@ -192,9 +192,9 @@ def test_known_values_of_rotten_tomatoes(cache: Path) -> None:
 
 @pytest.mark.long
 def test_known_values_of_imdb(cache: Path) -> None:
-    """NB-LR on the first 256 tokens has 89.5 % with uni- and bigrams, measured elsewhere with bigrams of one text too."""
-    assert cache
     """NB-LR on the first 256 tokens has 89.5 % with uni- and bigrams, measured elsewhere with those of one text too."""
+    assert cache
+    if not (SHARED / "imdb").is_dir():
         pytest.skip(f"{SHARED / 'imdb'} is not on this machine")
     ref = prepare(DataSpec(source=str(SHARED / "imdb"), max_length=256)).ref
     majority, linear = text_floors(ref, tokens="word")
