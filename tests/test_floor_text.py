@@ -146,3 +146,12 @@ def test_floors_are_on_the_screen_and_at_the_head_of_the_report(tmp_path: Path, 
     assert head.index("The baseline's mean accuracy, ") < head.index(" the baseline (")
     assert "below what a perfect model reaches (100.0 %)" in head
     assert line in head
+
+
+def test_the_summary_of_a_data_set_ends_with_its_floors(tmp_path: Path, cache: Path) -> None:
+    lines = [f"word{i % 17} text{i} {'good' if i % 2 else 'bad'} film{i % 5},{i % 2}" for i in range(200)]
+    (tmp_path / "reviews.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
+    done = knockout("data", "reviews.csv", cwd=tmp_path)
+    assert "training texts give 100.0 % accuracy (a linear model on word uni- and bigrams)" in done.stdout, done.stderr
+    assert "chosen by the log-loss on the validation texts" in done.stdout
+    assert len(list((cache / "floors").iterdir())) == 1
