@@ -21,6 +21,7 @@ from knockout.console import (
     print_dead,
     print_design,
     print_fields,
+    print_floors,
     print_report_path,
     print_running,
     print_variants,
@@ -130,6 +131,8 @@ def describe_data(
     """Summarise a dataset: class counts, lengths, duplicates, train/test leakage, and rows that cleaning would drop."""
     from knockout.data.corpus import DataError
     from knockout.data.describe import describe
+    from knockout.data.floors import text_floors
+    from knockout.data.prepare import prepare
     from knockout.data.rules import clean
     from knockout.data.sources import absolute_source, load_tables
     from knockout.job import DataSpec
@@ -146,10 +149,13 @@ def describe_data(
     spec = absolute_source(spec, Path.cwd())
     try:
         tables = load_tables(spec)
-        facts = describe(tables, clean(tables, spec), spec)
+        corpus = clean(tables, spec)
+        facts = describe(tables, corpus, spec)
+        prepared = prepare(spec, corpus=corpus)
     except DataError as error:
         raise DataError(as_options(str(error))) from error
     print_facts(source, facts)
+    print_floors(text_floors(prepared.ref, tokens=spec.tokens), "accuracy")
 
 
 @app.command()
@@ -183,11 +189,13 @@ def check(
     from knockout.design import dropped_line
     from knockout.ledger import damaged_files
     from knockout.study import read_study
-    from knockout.sweep.survey import survey
+    from knockout.sweep.survey import study_floors, survey
 
     read = read_study(study, overrides or ())
     state = survey(read, results / read.name)
+    floors = study_floors(read, state.data)
     print_design(read, state.data.summary)
+    print_floors(floors, read.plan.metric)
     have = sum(run.id in state.ledger.records for run in state.runs)
     for _, line in damaged_files(state.root):
         say(f"damaged: {escape(line)}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 from rich.markup import escape
 
 from knockout.console_data import safe
+from knockout.floor_text import floor_lines
 from knockout.plurals import plural
 from knockout.strict import printable
 from knockout.terminal import NAMES, Column, err, fitted, out, say
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from knockout.analysis.inference.contrasts import Contrast
     from knockout.analysis.report.unpaired import UnpairedComparison
     from knockout.design import Variant
-    from knockout.job import DataRef
+    from knockout.job import DataRef, Floor
     from knockout.plan import Plan
     from knockout.source_changes import SourceChange
     from knockout.study import Run, Study
@@ -294,6 +295,15 @@ def print_design(study: "Study", summary: "Mapping[str, Any]") -> None:
             differs = [change_text(key, *pair) for key, pair in arm.differences(base).items()]
             rows.append((name, printable(", ".join(differs))))
     out.print(fitted((Column(name="variant", folds=True), Column(name="changes", folds=True)), rows, console=out))
+
+
+def print_floors(floors: "Sequence[Floor]", metric: str) -> None:
+    """Print what simpler models reach on the test split, and how they were made."""
+    for line in floor_lines(floors, metric):
+        out.print(safe(line), soft_wrap=True)
+    for floor in floors:
+        if floor.made:
+            out.print(f"  {safe(floor.name)}: {safe(floor.made)}", soft_wrap=True)
 
 
 def print_variants(variants: "Mapping[str, Any]", papers: "Mapping[str, str]") -> None:

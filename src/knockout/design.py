@@ -19,6 +19,7 @@ from knockout.arms import Arm
 from knockout.copies import oldest_copy, write_copies
 from knockout.errors import UserError
 from knockout.files import json_text, replace_json
+from knockout.job import Floor
 from knockout.plan import build_plan
 from knockout.plurals import plural
 from knockout.strict import FaultsError, got_text
@@ -153,6 +154,8 @@ class Design:
     """when the first run started"""
     same_trainer: tuple[tuple[str, ...], ...] = ()
     """groups of sources of the trainer (sha256) that `run --same-trainer` declared to make the same numbers"""
+    floors: tuple[Floor, ...] = ()
+    """what simpler models reach on the test split; none in older files, and where a trainer without data states none"""
     rebuilt: tuple[str, ...] = ()
     """sentences on what is not known any more, since the file was lost and laid down again beside results"""
 
@@ -212,6 +215,7 @@ def write_design(
     *,
     data_id: str,
     data_summary: Mapping[str, Any],
+    floors: tuple[Floor, ...] = (),
     results: int = 0,
     same_trainer: tuple[str, ...] = (),
 ) -> tuple[Run, ...]:
@@ -225,7 +229,7 @@ def write_design(
     """
     root.mkdir(parents=True, exist_ok=True)
     before = read_design(root)
-    planned = planned_design(root, study, data_id=data_id, data_summary=data_summary, results=results)
+    planned = planned_design(root, study, data_id=data_id, data_summary=data_summary, floors=floors, results=results)
     if same_trainer:
         planned = replace(planned, same_trainer=(*planned.same_trainer, same_trainer))
     write_copies(root, "study", study.text, first_sha256=planned.first.study_sha256)
@@ -240,11 +244,10 @@ def save_design(root: Path, design: Design) -> None:
     document = asdict(design)
     for key in ("data", "first", "now"):
         document[key] = _present(document[key], document[key].pop("absent"))
-    if not design.same_trainer:
-        del document["same_trainer"]
+    for key in ("same_trainer", "floors", "rebuilt"):
+        if not document[key]:
+            del document[key]
     document["runs"] = [{k: v for k, v in run.items() if v is not None} for run in document["runs"]]
-    if not design.rebuilt:
-        del document["rebuilt"]
     for variant in document["described"].values():  # older files lack them
         for key in ("system", "own_batches"):
             if not variant[key]:
@@ -253,7 +256,13 @@ def save_design(root: Path, design: Design) -> None:
 
 
 def planned_design(
-    root: Path, study: Study, *, data_id: str, data_summary: Mapping[str, Any], results: int = 0
+    root: Path,
+    study: Study,
+    *,
+    data_id: str,
+    data_summary: Mapping[str, Any],
+    floors: tuple[Floor, ...] = (),
+    results: int = 0,
 ) -> Design:
     """The design that `write_design` would write to this folder. One that cannot be read would be rebuilt."""
     try:
@@ -284,6 +293,7 @@ def planned_design(
         runs=runs_of(study, data_id=data_id),
         now=now,
         first=first,
+        floors=floors,
         rebuilt=rebuilt,
         same_trainer=before.same_trainer if before else (),
     )

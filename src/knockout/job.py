@@ -5,7 +5,10 @@ A trainer is a function `train(job: Job) -> list[Outcome]` in a module that also
 - `Factors`: a frozen dataclass whose defaults are the baseline;
 - `VERSION`: an integer that is raised when the numbers of a configuration change;
 - optionally `Recipe` (a frozen dataclass of what all runs share), `VARIANTS` (name -> Factors), `PAPERS`
-  (factor -> source) and `faults(factors, recipe)` (factor -> why a combination cannot be built).
+  (factor -> source) and `faults(factors, recipe)` (factor -> why a combination cannot be built);
+- optionally `FLOORS`: what simpler models reach on the same test examples, name -> `SCORES` -> value, such as
+  `{"a linear model": {"accuracy": 0.75}}`; or a function that returns this, given the study's `DataRef` (`None` for a
+  study without data).
 
 What a trainer returns is checked before anything is written. Numbers, arrays and tensors of numpy and torch become
 plain numbers and lists. A run that is `finished` with a loss, gradient or metric that is not finite is recorded as
@@ -17,7 +20,7 @@ The trainer calls `job.progress` at every step, or every few steps where they ru
 raises `Stopped` when the run has to end without a record.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -59,6 +62,22 @@ class DataRef:
 
     id: str
     path: Path
+
+
+SCORES = ("accuracy", "macro_f1", "log_loss")
+"""What a floor may have: two shares from 0 to 1, and nats per example."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What a simpler model reaches on the test split. No deep model needs to be trained for it."""
+
+    name: str
+    """as a sentence names it, such as "a linear model", with its article"""
+    scores: Mapping[str, float]
+    """some of `SCORES` -> value"""
+    made: str = ""
+    """how; empty for one that the trainer states"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,8 @@ contract in `knockout.job`.
 import dataclasses
 import importlib
 import inspect
+import math
+import numbers
 import os
 import re
 import sys
@@ -18,9 +20,10 @@ from types import ModuleType
 from typing import Any
 
 from knockout import variants as registry
+from knockout.job import SCORES, DataRef, Floor
 from knockout.pages import page
-from knockout.strict import Fault, got_text, nearest
-from knockout.trainer_source import Source, trainer_source
+from knockout.strict import Fault, FaultsError, got_text, nearest
+from knockout.trainer_source import Source, import_path, trainer_source
 
 DEFAULT_TRAINER = "knockout.train:train"
 
@@ -40,6 +43,8 @@ class Trainer:
     """name -> its `factors`, and what it states of the `recipe`"""
     without_effect: Any = field(default=lambda _factors, _recipe: {}, compare=False)
     """(factors, recipe) -> {field: why another value of it changes nothing}"""
+    floors: Any = field(default_factory=dict)
+    """`FLOORS`: name -> metric -> value, or a function of the data that returns this"""
     source: Source = field(default=Source(), compare=False)
     """as it was when the study was read"""
     folders: tuple[Path, ...] = ()
@@ -80,11 +85,61 @@ def describe_trainer(raw: object, file: str, folders: Sequence[Path] = ()) -> tu
         *([] if callable(getattr(module, function)) else [f'"{function}" is no function']),
         *([] if type(module.VERSION) is int else [f"VERSION is no integer: {got_text(module.VERSION)}"]),
         *(f"{n} is no frozen dataclass with defaults for all fields" for n in classes if not _frozen(module, n)),
+        *([] if callable(floors := getattr(module, "FLOORS", {})) else wrong_floors(floors)),
     ]
     wrong = wrong or _registry_faults(module)
     if wrong:
         return None, [Fault(file=file, key="trainer", got="; ".join(wrong), allowed=_contract())]
     return dataclasses.replace(_described(raw, module), source=source, folders=tuple(folders)), []
+
+
+def stated_floors(trainer: Trainer, data: DataRef | None, file: str) -> tuple[Floor, ...]:
+    """The floors that a trainer's module states, or computes from the study's data (`None` for a study without any).
+
+    Raises `FaultsError` where its function fails, or returns what is no mapping of names to scores. `file`: the
+    study's.
+    """
+    stated = trainer.floors
+    if callable(stated):
+        try:
+            with import_path(trainer.folders):
+                stated = trainer.floors(data)
+        except (Exception, SystemExit) as error:  # a user's function may fail in any way, and it is reported here
+            got = f"FLOORS failed: {type(error).__name__}: {error}"
+            raise FaultsError([Fault(file=file, key="trainer", got=got, allowed=_contract())]) from error
+    wrong = wrong_floors(stated)
+    if wrong:
+        raise FaultsError([Fault(file=file, key="trainer", got="; ".join(wrong), allowed=_contract())])
+    return tuple(
+        Floor(name=name, scores={metric: float(value) for metric, value in scores.items()})
+        for name, scores in stated.items()
+    )
+
+
+def wrong_floors(stated: object) -> list[str]:
+    """What is wrong with `FLOORS`, in words; nothing where it is a mapping of names to scores."""
+    if not isinstance(stated, Mapping):
+        return [f"FLOORS is no mapping of names to scores: {got_text(stated)}"]
+    wrong = []
+    for name, scores in stated.items():
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            wrong.append(f"FLOORS: a name is a line of text, got {got_text(name)}")
+        elif not isinstance(scores, Mapping) or not scores:
+            wrong.append(f'FLOORS["{name}"] is no mapping of metrics to values: {got_text(scores)}')
+        else:
+            wrong += [f'FLOORS["{name}"]: {why}' for metric, value in scores.items() if (why := _wrong(metric, value))]
+    return wrong
+
+
+def _wrong(metric: object, value: object) -> str:
+    if metric not in SCORES:
+        hint = nearest(metric, SCORES)
+        also = f' (did you mean "{hint}"?)' if hint else ""
+        return f"unknown metric {got_text(metric)}{also}; it may have {', '.join(SCORES)}"
+    plain = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    if metric == "log_loss":
+        return "" if 0 <= plain < math.inf else f"log_loss is in nats, at least 0; got {got_text(value)}"
+    return "" if 0 <= plain <= 1 else f"{metric} is a share from 0 to 1; got {got_text(value)}"
 
 
 _sources: dict[str, str] = {}
@@ -179,4 +234,5 @@ def _described(path: str, module: Any) -> Trainer:
         faults=getattr(module, "faults", lambda _factors, _recipe: {}),
         systems=getattr(module, "SYSTEMS", {}),
         without_effect=getattr(module, "without_effect", lambda _factors, _recipe: {}),
+        floors=getattr(module, "FLOORS", {}),
     )

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from knockout.analysis.results import Results
 from knockout.copies import Kind, copy_with, text_of
 from knockout.design import DataSummary, Setting, Snapshot
+from knockout.floor_text import TITLES, score_text
+from knockout.job import Floor
 from knockout.ledger import damaged_files
 from knockout.overrides import content, lines_in
 from knockout.plurals import plural
@@ -131,6 +133,7 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
     if base is not None and (base.system or base.changes):
         own = _pairs({key: value for key, (_, value) in base.changes.items()})
         rows.append(("Baseline", ": ".join(part for part in (base.system, own) if part)))
+    rows += [(f"Floor: {floor.name}", _floor(floor)) for floor in design.floors]
     rows += [("Recipe", _pairs(design.recipe))] if design.recipe else []
     differing = {v: design.described[v].own_batches for v in results.variants if v in design.described}
     unlike = ", ".join(f"{v} ({', '.join(keys)})" for v, keys in differing.items() if keys)
@@ -145,6 +148,12 @@ def design_rows(results: Results) -> list[tuple[str, str]]:
     )
     rows.append(("Judged by", judged))
     return [*rows, *([("Set on the command line", "; ".join(lines))] if (lines := _set_lines(results)) else [])]
+
+
+def _floor(floor: Floor) -> str:
+    """Its scores, and how it was made."""
+    scores = ", ".join(f"{TITLES[metric]} {score_text(metric, value)}" for metric, value in floor.scores.items())
+    return f"{scores} ({floor.made or 'stated by the trainer'})"
 
 
 def _set_lines(results: Results) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ class Prepared:
     summary: Mapping[str, Any]
 
 
-def prepare(spec: DataSpec) -> Prepared:
-    """Read, clean and tokenise a dataset, or return the cached result.
+def prepare(spec: DataSpec, *, corpus: Corpus | None = None) -> Prepared:
+    """Read, clean and tokenise a dataset, or return the cached result. `corpus`: what was read and cleaned already.
 
     Raises `knockout.data.corpus.DataError` for errors in the data or in their description.
     """
@@ -42,7 +42,7 @@ def prepare(spec: DataSpec) -> Prepared:
         cached = _cached(folder, key)
         if cached is not None:
             return cached
-    corpus = read_corpus(spec)
+    corpus = read_corpus(spec) if corpus is None else corpus
     data_id = content_id(corpus, spec)
     name = key or data_id
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from knockout.design import dropped_line, write_design
+from knockout.floor_text import floor_lines
 from knockout.job import Status
 from knockout.ledger import Ledger, clear_abandoned, read_ledger, set_aside_files
 from knockout.plurals import plural
@@ -23,7 +24,7 @@ from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
 from knockout.sweep.machine import Machine, RefusedError, devices_of, machine_of
 from knockout.sweep.owner import Progress, clear_locks, hold, now, read_hang, read_progress, run_held
-from knockout.sweep.survey import Survey, check_only, prepare_data, survey
+from knockout.sweep.survey import Survey, check_only, prepare_data, study_floors, survey
 from knockout.sweep.work import Task, environment, failure, hang_reason, torch_version, work
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def run_study(
     if study.run.device != "auto":  # a device that is not there is named before anything is written
         devices_of(study)
     data = prepare_data(study)
+    floors = study_floors(study, data)
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -128,9 +130,15 @@ def run_study(
         same = state.change.declared() if same_trainer else ()
         opening = opening_lines(study, root)
         had = sum(run.id in state.ledger.records for run in state.runs)
-        write_design(root, study, data_id=data.id, data_summary=data.summary, results=had, same_trainer=same)
+        write_design(
+            root, study, data_id=data.id, data_summary=data.summary, floors=floors, results=had, same_trainer=same
+        )
         write_place(root, study)
-        for line in [*opening, *([dropped_line(state.dropped)] if state.dropped else [])]:
+        for line in [
+            *opening,
+            *([dropped_line(state.dropped)] if state.dropped else []),
+            *floor_lines(floors, study.plan.metric),
+        ]:
             display.say(line)
         for line in files:
             display.say(f"set aside, and made again where it can be: {line}")

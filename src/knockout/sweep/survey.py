@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from knockout.data.prepare import prepare
 from knockout.data.sources import absolute_source
 from knockout.design import planned_design
-from knockout.job import DataRef
+from knockout.job import DataRef, Floor
 from knockout.ledger import Ledger, read_ledger, run_config
 from knockout.source_changes import SourceChange, change_of_study
-from knockout.strict import Fault, FaultsError, nearest
+from knockout.strict import Fault, FaultsError, nearest, shown
 from knockout.study import Run, Study, design
 from knockout.sweep.blocks import Blocks
+from knockout.trainers import stated_floors
 
 if TYPE_CHECKING:
     from knockout.analysis.stopping import Stop
@@ -44,6 +45,18 @@ def prepare_data(study: Study) -> StudyData:
         return StudyData()
     prepared = prepare(absolute_source(study.data, study.path.parent))
     return StudyData(ref=prepared.ref, summary=prepared.summary)
+
+
+def study_floors(study: Study, data: StudyData) -> tuple[Floor, ...]:
+    """What simpler models reach on the study's test split: of its texts, computed once and cached, and those that its
+    trainer states. None for a trainer without data that states none. Raises `FaultsError` for wrong ones of a trainer.
+    """
+    own = stated_floors(study.trainer, data.ref, shown(study.path))
+    if data.ref is None or study.data is None:
+        return own
+    from knockout.data.floors import text_floors  # scikit-learn: only where a study has texts
+
+    return (*text_floors(data.ref, tokens=study.data.tokens), *own)
 
 
 @dataclass(frozen=True, kw_only=True)

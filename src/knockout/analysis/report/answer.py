@@ -17,13 +17,23 @@ from knockout.analysis.report.sentences import (
     title,
     verdict_text,
 )
+from knockout.floor_text import below_floor, floor_lines
+from knockout.job import Floor
 from knockout.plurals import plural
 
 
-def answer(contrasts: Sequence[Contrast], *, done: int, planned: int, late: Container[str] = ()) -> list[str]:
-    """What a study found, in two to six sentences. `done` of `planned` runs came to a result.
+def answer(
+    contrasts: Sequence[Contrast],
+    *,
+    done: int,
+    planned: int,
+    late: Container[str] = (),
+    floors: Sequence[Floor] = (),
+) -> list[str]:
+    """What a study found, in two to eight sentences. `done` of `planned` runs came to a result.
 
-    `late`: the variants whose contrast is exploratory.
+    `late`: the variants whose contrast is exploratory. `floors`: what simpler models reach; where the baseline does
+    not, the first sentence says so.
     """
 
     def sized(cases: Sequence[Contrast]) -> str:
@@ -34,7 +44,8 @@ def answer(contrasts: Sequence[Contrast], *, done: int, planned: int, late: Cont
 
     first = contrasts[0]
     metric, baseline = first.metric, first.baseline
-    lines: list[str] = []
+    below = below_floor(floors, metric.name, baseline.mean)
+    lines = [below] if below else []
     if done < planned:
         lines.append(f"The study is not complete: {done:,} of {plural(planned, 'run')} came to a result.")
     if baseline.failures:
@@ -79,7 +90,7 @@ def answer(contrasts: Sequence[Contrast], *, done: int, planned: int, late: Cont
     if failed:
         shares = [f"{c.arm.failures} of {c.arm.runs} of {c.variant}" for c in failed]
         lines.append(f"Runs failed: {listed(shares)}.")
-    return lines
+    return [*lines, *floor_lines(floors, metric.name)]
 
 
 def _described_baseline(contrast: Contrast) -> str:

@@ -129,7 +129,7 @@ def study_answer(results: Results, comparison: Comparison, late: Mapping[str, st
     """What a study found, in a few sentences. `late`: variant -> why its contrast is exploratory."""
     runs = needed_runs(results, comparison)
     done = int(runs["status"].isin(["finished", "diverged"]).sum())
-    return answer(comparison.contrasts, done=done, planned=len(runs), late=late)
+    return answer(comparison.contrasts, done=done, planned=len(runs), late=late, floors=results.design.floors)
 
 
 def changes_sentence(changes: Mapping[str, Mapping[str, object]]) -> str:
