@@ -188,3 +188,15 @@ def test_a_named_baseline_can_be_changed_on_the_command_line(write_study: WriteS
     study = read_study(path, ["baseline.dropout=0.3", "train.epochs=1"])
     assert study.baseline.factors == dataclasses.replace(SYSTEMS["tutorial_b"].factors, dropout=0.3)
     assert study.baseline.recipe.epochs == 1
+
+
+def test_a_variant_without_effect_is_refused_with_the_reason(faults: Callable[..., tuple[Fault, ...]]) -> None:
+    (fault,) = faults('"trained_padding"')
+    assert fault.got == "changes nothing: padding_embedding: padding is left out everywhere"
+    (fault,) = faults('"heads_1"', top='baseline = "bilstm_attention"')
+    assert "num_heads" in fault.got
+
+
+def test_what_is_without_effect_under_one_baseline_acts_under_another(read: Callable[..., Study]) -> None:
+    study = read('"trained_padding"', top='baseline = "no_attention_mask"')
+    assert study.compared["trained_padding"].factors.padding_embedding == "trained"

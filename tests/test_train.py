@@ -107,9 +107,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
     class Bag(torch.nn.Module):
         def __init__(
-            self, _factors: Factors, _recipe: Recipe, *, vocabulary: int, classes: int, max_length: int
+            self, factors: Factors, _recipe: Recipe, *, vocabulary: int, classes: int, max_length: int
         ) -> None:
             super().__init__()
+            self.factors = factors
             self.embedding = torch.nn.Embedding(vocabulary, classes, padding_idx=0)
             kept.built.append(max_length)
 

@@ -268,7 +268,7 @@ def _idle(trainer: Trainer, arm: Arm, base: Arm) -> str:
     differing = arm.differences(base)
     if not differing or not all(name in mine and name in without for name in differing):
         return ""
-    return "; ".join(f"{name} {mine[name]}" for name in differing)
+    return "; ".join(f"{name}: {mine[name]}" for name in differing)
 
 
 def _shallow(values: Any) -> dict[str, Any]:

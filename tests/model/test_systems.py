@@ -221,7 +221,7 @@ def lstm_parameters(inputs: int, hidden: int) -> int:
 def test_parameters_at_a_vocabulary_of_20000(name: str, count: int) -> None:
     system = SYSTEMS[name]
     with torch.device("meta"):
-        model = Encoder(system.factors, system.recipe, vocabulary=20_000, classes=2, max_length=256)
+        model = Encoder(system.factors, Recipe(**system.recipe), vocabulary=20_000, classes=2, max_length=256)
     assert sum(p.numel() for p in model.parameters()) == count
 
 

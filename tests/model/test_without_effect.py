@@ -94,4 +94,4 @@ def test_no_registered_variant_or_system_consists_of_fields_without_effect() -> 
         idle = set(without_effect(factors, Recipe())) & set(without_effect(default, Recipe()))
         assert changed & idle == ({"padding_embedding"} if name == "trained_padding" else set()), name
     for name, system in SYSTEMS.items():
-        assert faults(system.factors, system.recipe) == {}, name
+        assert faults(system.factors, Recipe(**system.recipe)) == {}, name
