@@ -46,8 +46,8 @@ def _placed(tokens: list[str], marks: Mapping[int, str]) -> list[str]:
 def order(rng: np.random.Generator) -> Group:
     """Does "a" come before "b"? Each occurs once, anywhere among 6 to 12 tokens. Best accuracy: 100 %.
 
-    Both texts of a group hold the same tokens, so a model without positions is at 50 %. Attention is not needed: the
-    position of "a" minus that of "b" is a sum over tokens.
+    Both texts of a group hold the same tokens, so a model without positions is at 50 %. A sum over tokens
+    can tell (the position of "a" minus that of "b"), so attention may be replaced in principle; no claim rests on that.
     """
     tokens = _filler(rng, 6, 12)
     first, second = sorted(map(int, rng.choice(len(tokens), size=2, replace=False)))
