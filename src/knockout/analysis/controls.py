@@ -24,7 +24,8 @@ SUPPORTED = "supported"
 
 ABOUT = (
     "Each study trains a small encoder on generated texts (`src/knockout/data/synthetic.py`) of which it is known which"
-    " component they need. Its claims are stated in `ablations/controls_*.toml`. Baseline and variant: mean ± sd of the"
+    " component they need. Its claims stand in `ablations/controls_*.toml`, with what was seen before they"
+    " were written. Baseline and variant: mean ± sd of the"
     " plan's metric over the runs that did not fail. `make controls` makes this page."
 )
 
@@ -74,7 +75,7 @@ def controls_page(table: pd.DataFrame) -> str:
     """The table as a page in Markdown."""
     head = (
         "Claim",
-        "What is known beforehand",
+        "In words",
         "Variant",
         "Expected",
         "Baseline",
