@@ -127,6 +127,10 @@ def describe_data(
     label_column: Annotated[str, typer.Option(help="The column with the labels.")] = "label",
     group_column: Annotated[str, typer.Option(help="The column of groups to keep in one split, such as a film.")] = "",
     drop_unlabeled: Annotated[bool, typer.Option("--drop-unlabeled", help="Leave out rows without a label.")] = False,
+    sizes: Annotated[
+        tuple[int, int, int],
+        typer.Option(min=0, metavar="TRAIN VALIDATION TEST", help="The most texts of each split; 0: all."),
+    ] = (0, 0, 0),
 ) -> None:
     """Summarise a dataset: class counts, lengths, duplicates, train/test leakage, and rows that cleaning would drop."""
     from knockout.data.corpus import DataError
@@ -145,6 +149,7 @@ def describe_data(
         label_column=label_column,
         group_column=group_column,
         drop_unlabeled=drop_unlabeled,
+        sizes=sizes,
     )
     spec = absolute_source(spec, Path.cwd())
     try:

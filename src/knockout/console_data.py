@@ -88,7 +88,7 @@ def print_facts(source: str, facts: "Facts") -> None:
 
 def as_options(text: str) -> str:
     """A message with the keys of a study's `[data]` as options of `knockout data`."""
-    named = r"data\.(text_column|label_column|group_column|drop_unlabeled)( = true)?"
+    named = r"data\.(text_column|label_column|group_column|drop_unlabeled|sizes)( = true)?"
     return re.sub(named, lambda key: "--" + key[1].replace("_", "-"), text)
 
 

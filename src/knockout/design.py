@@ -301,6 +301,8 @@ def planned_design(
 
 def _snapshot(study: Study, *, data_id: str) -> Snapshot:
     spec = {} if study.data is None else asdict(study.data)
+    if study.data is not None and not any(study.data.sizes):  # left out where all texts are kept, as in older files
+        del spec["sizes"]
     setting = Setting(
         trainer=study.trainer.path,
         version=study.trainer.version,

@@ -54,6 +54,7 @@ class DataSpec:
     label_column: str = "label"
     group_column: str = ""  # texts of one group (such as all reviews of a film) stay in one split
     drop_unlabeled: bool = False  # leave out rows without a label, and count them; else they are an error
+    sizes: tuple[int, int, int] = (0, 0, 0)  # the most texts of training, validation, test; 0: all
 
 
 @dataclass(frozen=True, kw_only=True)

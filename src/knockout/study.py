@@ -317,6 +317,9 @@ def _data(trainer: Trainer | None, table: Mapping[str, Any], file: str) -> tuple
         faults.append(Fault(file=file, key="data.split", got=f"got {list(data.split)}", allowed=allowed))
     elif data is not None and min(data.split) <= 0:
         faults.append(Fault(file=file, key="data.split", got=f"got {list(data.split)}", allowed="fractions above 0"))
+    if data is not None and min(data.sizes) < 0:
+        allowed = "three whole numbers of texts: training, validation, test; 0 means all"
+        faults.append(Fault(file=file, key="data.sizes", got=f"got {list(data.sizes)}", allowed=allowed))
     return data, faults
 
 

@@ -68,8 +68,10 @@ def setting_changes(first: Setting | None, now: Setting | None) -> list[str]:
     lines += _differing("the recipe's", first.recipe, now.recipe)
     ids = [setting.data.get("id") for setting in (first, now)]
     if ids[0] != ids[1] and ids[0] is not None:
-        spec = [key for key in first.data if key != "id" and first.data[key] != now.data.get(key, first.data[key])]
-        lines += [_moved(f"the data's {key}", got_text(first.data[key]), got_text(now.data[key])) for key in spec]
+        # `sizes` is left out where all texts are kept
+        old, new = ({"sizes": [0, 0, 0], **setting.data} for setting in (first, now))
+        spec = [key for key in old if key != "id" and old[key] != new.get(key, old[key])]
+        lines += [_moved(f"the data's {key}", got_text(old[key]), got_text(new[key])) for key in spec]
         lines += [] if spec else [_moved("the data", f"id {ids[0]}", f"id {ids[1]}")]
     return [*lines, *_redefined(first, now, BASELINE)]
 

@@ -8,6 +8,9 @@ from knockout.errors import UserError
 
 SPLITS = ("train", "validation", "test")
 
+Row = tuple[str, int]
+"""A normalised text, and the index of its class."""
+
 
 class DataError(UserError, ValueError):
     """An error in the data of a user."""

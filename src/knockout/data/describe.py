@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from knockout.data import vocabulary
 from knockout.data.batches import training_batches
-from knockout.data.corpus import SPLITS, Corpus, Tables
-from knockout.data.rules import Row, read_rows, twins_of
+from knockout.data.corpus import SPLITS, Corpus, Row, Tables
+from knockout.data.rules import read_rows, twins_of
 from knockout.job import DataSpec
 
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 1.0)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from knockout.data import limits
-from knockout.data.corpus import SPLITS, Corpus, DataError, Tables, Texts
+from knockout.data.corpus import SPLITS, Corpus, DataError, Row, Tables, Texts
+from knockout.data.sizes import reduce
 from knockout.job import DataSpec
 
 MAX_EMPTY_SHARE = 0.01
@@ -22,8 +23,6 @@ SCARCE_SHARE = 0.01
 
 VALIDATION_SHARE = 0.1
 BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-
-Row = tuple[str, int]  # a normalised text, and the index of its class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,8 @@ def clean(tables: Tables, spec: DataSpec) -> Corpus:
 
     A given test split keeps every row that has a label. Elsewhere empty texts, repeats, and texts with contradicting
     labels are dropped; training rows that occur in validation or test are dropped, and validation rows that occur in
-    test. Texts that become the same tokens are one text here ("Good film" and "good film", under `word`).
+    test. Texts that become the same tokens are one text here ("Good film" and "good film", under `word`). Then each
+    split is reduced to the size that the spec asks for.
     """
     classes, given = read_rows(tables, spec)
     notes = list(tables.notes)
@@ -68,6 +68,10 @@ def clean(tables: Tables, spec: DataSpec) -> Corpus:
     twin = twins_of(given, spec)
     splits = _split(rows_of, twin, _groups_of_texts(given, twin), spec, notes, dropped)
     notes += _groups_shared(given, spec)
+    for split, size in zip(SPLITS, spec.sizes, strict=True):
+        if size:
+            splits[split], note = reduce(splits[split], size, twin=twin, classes=classes, split=split)
+            notes.append(note)
     for split in SPLITS:
         present = {label for _, label in splits[split]}
         if not present or (split != "validation" and len(present) < 2):
