@@ -79,6 +79,13 @@ def test_the_study_overrides_the_sizes_of_its_system(read: Callable[..., Study])
     assert other.recipe.epochs == 1
 
 
+def test_a_variant_may_start_from_a_system(read: Callable[..., Study]) -> None:
+    rest = '[variant.bag]\nsystem = "bag_of_embeddings"\nlearning_rate = 0.02\n'
+    study = read('"bag"', top='baseline = "tutorial_b"', rest=rest)
+    assert study.compared["bag"].factors == SYSTEMS["bag_of_embeddings"].factors
+    assert study.compared["bag"].recipe == dataclasses.replace(study.baseline.recipe, learning_rate=0.02)
+
+
 def test_a_registered_variant_is_a_baseline(read: Callable[..., Study]) -> None:
     assert read('"no_warmup"', top='baseline = "post_norm"').baseline.factors == VARIANTS["post_norm"]
 
@@ -169,6 +176,7 @@ def test_what_a_bad_baseline_gets(
         ("[variant.mine]\nnum_layer = 3\n", "unknown key", "num_layers"),
         ("[variant.mine]\nbatch_size = 0\n", "got 0", ""),
         ('[variant.mine]\nepochs = "many"\n', 'got "many"', ""),
+        ('[variant.mine]\nsystem = "bag_of_embedding"\n', "unknown system", "bag_of_embeddings"),
     ],
 )
 def test_what_a_bad_variant_gets(rest: str, got: str, near: str, faults: Callable[..., tuple[Fault, ...]]) -> None:

@@ -18,7 +18,7 @@ NAME = re.compile(r"[a-z0-9_]{1,64}")
 """Of a variant, and of a study."""
 
 SYSTEM = "system"
-"""The key of the table `[baseline]` that names a registered system."""
+"""The key of `[baseline]` and `[variant.NAME]` that names a registered system, or variant, to start from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,8 @@ def read_arms(trainer: Trainer | None, stated: Stated, file: str) -> tuple[dict[
     base = faults.take(_baseline(trainer, stated, file))
     sound = base is not None
     base = base or Arm(factors=trainer.factors(), recipe=trainer.recipe() if trainer.recipe else None)
-    known = {**_registered(trainer, base, stated), **faults.take(_declared(trainer, base, stated.declared, file))}
+    registered = _registered(trainer, base, stated)
+    known = {**registered, **faults.take(_declared(trainer, base, registered, stated.declared, file))}
     names = stated.variants
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         got = "missing" if names is None else f"got {got_text(names)}"
@@ -198,7 +199,7 @@ def _registered(trainer: Trainer, base: Arm, stated: Stated) -> dict[str, Arm]:
 
 
 def _declared(
-    trainer: Trainer, base: Arm, declared: Mapping[str, Any], file: str
+    trainer: Trainer, base: Arm, registered: Mapping[str, Arm], declared: Mapping[str, Any], file: str
 ) -> tuple[dict[str, Arm | None], list[Fault]]:
     """name -> arm of the study's own variants; `None` for one whose values are wrong."""
     faults = Faults()
@@ -214,9 +215,31 @@ def _declared(
             got, allowed = f"got {got_text(table)}", f"a table, [variant.{name}]"
             faults.append(dataclasses.replace(at, got=got, allowed=allowed))
         else:
-            values = faults.take(_values(trainer, table, file, at.key))
-            own[name] = None if values is None else base.changed(values)
+            start, rest, wrong = _start(base, registered, table, at)
+            faults += wrong
+            values = faults.take(_values(trainer, rest, file, at.key))
+            own[name] = None if values is None or wrong else start.changed(values)
     return own, faults
+
+
+def _start(
+    base: Arm, registered: Mapping[str, Arm], table: Mapping[str, Any], at: Fault
+) -> tuple[Arm, dict[str, Any], list[Fault]]:
+    """What a variant's table changes: the baseline, or what its key `system` names; and the other keys."""
+    rest = {k: v for k, v in table.items() if k != SYSTEM or k in _names(base.factors) | _names(base.recipe)}
+    if len(rest) == len(table):
+        return base, rest, []
+    name = table[SYSTEM]
+    if isinstance(name, str) and name in registered:
+        return registered[name], rest, []
+    fault = Fault(
+        file=at.file,
+        key=f"{at.key}.{SYSTEM}",
+        got=f"unknown system {got_text(name)}",
+        allowed=", ".join(registered),
+        nearest=nearest(name, registered),
+    )
+    return base, rest, [fault]
 
 
 def _list_faults(names: list[str], known: Iterable[str], declared: Mapping[str, Any], file: str) -> list[Fault]:
