@@ -171,7 +171,9 @@ class LiveDisplay:
             console=console, auto_refresh=False,
         )  # fmt: skip
         self.task = self.bar.add_task("runs", total=None, left="")
-        self.live = Live(console=console, auto_refresh=False)  # here, and not in a thread of its own
+        # Refreshed here, and not in a thread of its own. The console writes to whatever `sys.stdout` is at the moment: if
+        # that led back to the console, it would never come to an end.
+        self.live = Live(console=console, auto_refresh=False, redirect_stdout=False)
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.watch.start(total=total, done=done, workers=workers)
