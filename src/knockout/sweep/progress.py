@@ -171,7 +171,7 @@ class LiveDisplay:
             console=console, auto_refresh=False,
         )  # fmt: skip
         self.task = self.bar.add_task("runs", total=None, left="")
-        # Refreshed here, and not in a thread of its own. The console writes to whatever `sys.stdout` is at the moment: if
+        # Refreshed here, not in a thread of its own. The console writes to whatever `sys.stdout` is at the moment: if
         # that led back to the console, it would never come to an end.
         self.live = Live(console=console, auto_refresh=False, redirect_stdout=False)
 
