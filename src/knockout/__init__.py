@@ -30,7 +30,8 @@ def run(
     `keep_going`: go on where runs fail with the same error, one after the other. `same_trainer`: what has changed in
     the trainer since there are results changes none of them.
 
-    One line on standard output for each run that ends, unless `quiet`. Raises what a user can mend:
+    One line on standard output for each run that ends, and at most three tables of the differences so far, unless
+    `quiet`. Raises what a user can mend:
     `knockout.data.sources.DataError`, `knockout.sweep.owner.HeldError`, `knockout.sweep.coordinate.RefusedError`.
     """
     from pathlib import Path
@@ -38,11 +39,13 @@ def run(
 
     from rich.console import Console
 
+    from knockout.console_interim import interim_drawer
     from knockout.screen import stdout
     from knockout.sweep.coordinate import run_study
     from knockout.sweep.progress import PlainDisplay
 
-    display = PlainDisplay(Console(file=cast("TextIO", stdout), highlight=False, quiet=quiet))
+    console = Console(file=cast("TextIO", stdout), highlight=False, quiet=quiet)
+    display = PlainDisplay(console, interim_drawer(study))
     return run_study(
         study,
         results=Path(results),

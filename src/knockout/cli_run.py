@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from knockout.console import print_change, print_dead, print_wanted
+from knockout.console_interim import interim_drawer
 from knockout.errors import disk_error_text
 from knockout.parameters import BUDGET_SPENT, INTERRUPTED, MISSING, Overrides, Quiet, StudyFile
 from knockout.plurals import plural
@@ -69,12 +70,13 @@ def run(
         planned = plural(len(state.chosen), "run")
         say(f"{most}{train} of {planned} would be trained{given_up}; nothing was written")
         return
+    draw = interim_drawer(read)
     try:
         ended = run_study(
             read,
             results=results,
             workers=workers,
-            display=QuietDisplay(err) if quiet else LiveDisplay(out) if out.is_terminal else PlainDisplay(out),
+            display=QuietDisplay(err) if quiet else (LiveDisplay if out.is_terminal else PlainDisplay)(out, draw),
             take_over=take_over,
             allow_mixed=allow_mixed,
             retry=retry,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from knockout.job import Outcome, Status
@@ -40,6 +40,8 @@ class Answer:
     epochs: LearningCurve = ()
     seconds: float = 0.0
     """of training and evaluation"""
+    test: Mapping[str, float | int] = field(default_factory=dict)
+    """the test split's correct, count, and whatever else was measured; empty where there is none"""
 
 
 def objective(metrics: Mapping[str, Mapping[str, Any]]) -> Objective | None:
@@ -56,6 +58,11 @@ def objective_name(runs: Iterable[Mapping[str, Mapping[str, Any]]]) -> str:
     """What the objective of these runs is, from the metrics of each; "accuracy" where it is not the same of all."""
     names = {found.name for metrics in runs if (found := objective(metrics)) is not None}
     return names.pop() if len(names) == 1 else "accuracy" if names else "validation accuracy"
+
+
+def test_metrics(metrics: Mapping[str, Mapping[str, float | int]]) -> Mapping[str, float | int]:
+    """Those of the test split; empty where there are none. `metrics`: split -> metric -> value."""
+    return metrics.get("test", {})
 
 
 def accuracy(counts: Mapping[str, Any]) -> float:
@@ -80,6 +87,7 @@ def answer_of_record(run: Run, record: Record, *, curve: LearningCurve | None = 
         objective=objective(record.outcome["metrics"]),
         epochs=learning_curve(record) if curve is None else curve,
         seconds=costs.get("train_seconds", 0.0) + costs.get("eval_seconds", 0.0),
+        test=test_metrics(record.outcome["metrics"]),
     )
 
 
@@ -92,4 +100,5 @@ def answer_of_outcome(run: Run, outcome: Outcome) -> Answer:
         objective=objective(outcome.metrics),
         epochs=tuple((e.epoch, accuracy({"correct": e.correct, "count": e.count})) for e in outcome.epochs),
         seconds=outcome.costs.get("train_seconds", 0.0) + outcome.costs.get("eval_seconds", 0.0),
+        test=test_metrics(outcome.metrics),
     )

@@ -22,6 +22,7 @@ from knockout.sweep.alike import MOST, Alike, FailedAlike
 from knockout.sweep.allocate import Allocation, Asked
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.execute import Broken, Executor, LocalExecutor
+from knockout.sweep.interim import Interim, Interims
 from knockout.sweep.machine import Machine, RefusedError, devices_of, machine_of
 from knockout.sweep.owner import Progress, clear_locks, hold, now, read_hang, read_progress, run_held
 from knockout.sweep.survey import Survey, check_only, prepare_data, study_floors, survey
@@ -81,6 +82,7 @@ class Display(Protocol):
     def start(self, *, total: int, done: int, workers: int) -> None: ...
     def say(self, line: str) -> None: ...
     def ended(self, answer: Answer) -> None: ...
+    def interim(self, interim: Interim) -> None: ...
     def running(self, progress: Mapping[Run, Progress | None]) -> None: ...
     def stop(self) -> None: ...
 
@@ -216,6 +218,7 @@ class _Sweep:
         self.stopping = 0  # the signal that was caught
         self.stopped_at = 0.0
         self.alike = Alike(keep_going=keep_going)
+        self.interims = Interims(self.study, survey.runs, records)
 
     @property
     def left(self) -> int:
@@ -235,10 +238,12 @@ class _Sweep:
         handlers = self._catch_signals()
         try:
             while self._fill() or self.asked or (self.adopted and not self.stopping):
+                self._show_interim()
                 watched = [a.run for a in self.asked.values()] + list(self.adopted.values())
                 self.display.running({run: read_progress(self.root, run.id) for run in watched})
                 self._collect(self.executor.wait(POLL_SECONDS))
                 self._poll_adopted()
+            self._show_interim()
         except KeyboardInterrupt:  # the second Ctrl-C: do not wait for the runs in flight
             pass
         finally:
@@ -323,7 +328,14 @@ class _Sweep:
             self.display.say(f"{MOST} runs in a row failed with the same error: no other run is begun")
         self._count(answer)
 
+    def _show_interim(self) -> None:
+        """Show the differences so far where a block was completed since."""
+        interim = self.interims.next(stop=self.blocks.stop if self.blocks is not None else None)
+        if interim is not None:
+            self.display.interim(interim)
+
     def _count(self, answer: Answer) -> None:
+        self.interims.ended(answer)
         line = self.blocks.ended(answer) if self.blocks else ""
         if line:
             self.display.say(line)

@@ -1,23 +1,30 @@
 """What a person sees while a study runs: a live display on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
+from rich.segment import Segment, SegmentLines
 from rich.text import Text
 
 from knockout.lines import print_lines
 from knockout.plurals import plural
 from knockout.study import Run
 from knockout.sweep.answer import Answer
+from knockout.sweep.interim import Interim
 from knockout.sweep.owner import Progress
+
+Draw = Callable[[Interim, Console], RenderableType]
+"""What makes text of the state of a study, for a console's width."""
 
 UNKNOWN = "time left: not known yet"
 START_MATTERS_SECONDS = 60.0
 """In a session shorter than that, the start of the workers is no part of the pace."""
+LEAST_LINES = 6
+"""A terminal with less room beside what runs shows no differences."""
 
 
 def describe(seconds: float) -> str:
@@ -95,11 +102,13 @@ def line_of(answer: Answer, reasons: Reasons) -> str:
 
 
 class PlainDisplay:
-    """One line for each run that ends, for logs and pipes."""
+    """One line for each run that ends, for logs and pipes; the differences so far at each quarter of the blocks."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, draw: Draw) -> None:
+        self.console, self.draw = console, draw
         self.watch = Watch()
+        self.quarter = 0
+        """of the blocks, at which the differences were last shown"""
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.watch.start(total=total, done=done, workers=workers)
@@ -114,6 +123,12 @@ class PlainDisplay:
         first, *more = line_of(answer, self.watch.reasons).splitlines()
         self.say("\n".join([f"[{self.watch.done}/{self.watch.total}] {first}" + (f"; {left}" if left else ""), *more]))
 
+    def interim(self, interim: Interim) -> None:
+        quarter = 4 * interim.blocks // interim.planned
+        if self.quarter < quarter < 4:
+            self.quarter = quarter
+            self.console.print(self.draw(interim, self.console))
+
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)
 
@@ -123,6 +138,9 @@ class PlainDisplay:
 
 class QuietDisplay(PlainDisplay):
     """One line for each run that came to no result, and nothing else."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, lambda _interim, _console: "")
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.watch.start(total=total, done=done, workers=workers)
@@ -135,19 +153,27 @@ class QuietDisplay(PlainDisplay):
         if answer.status not in ("finished", "diverged", "held", "stopped"):
             super().say(line_of(answer, self.watch.reasons))
 
+    def interim(self, interim: Interim) -> None:
+        pass
+
 
 class LiveDisplay:
-    """A bar over the whole study, a line for each run in flight, and failures as they happen."""
+    """The differences so far, a bar over the whole study, a line for each run in flight; failures as they happen."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, draw: Draw) -> None:
+        self.console, self.draw = console, draw
         self.watch = Watch()
+        self.newest: Interim | None = None
+        self.drawn: tuple[int, list[list[Segment]]] | None = None
+        """the width for which the newest state was drawn, and its lines"""
         self.bar = Bar(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"),
             console=console, auto_refresh=False,
         )  # fmt: skip
         self.task = self.bar.add_task("runs", total=None, left="")
-        self.live = Live(console=console, auto_refresh=False)  # here, and not in a thread of its own
+        # Refreshed here, not in a thread of its own. The console writes to whatever `sys.stdout` is at the moment: if
+        # that led back to the console, it would never come to an end.
+        self.live = Live(console=console, auto_refresh=False, redirect_stdout=False)
 
     def start(self, *, total: int, done: int, workers: int) -> None:
         self.watch.start(total=total, done=done, workers=workers)
@@ -165,6 +191,22 @@ class LiveDisplay:
             line = line_of(answer, self.watch.reasons)
             print_lines(self.live.console, Text(line, style=style))
 
+    def interim(self, interim: Interim) -> None:
+        self.newest, self.drawn = interim, None
+
+    def _so_far(self, room: int) -> list[RenderableType]:
+        """The newest state, drawn once for each width of the terminal, in so many lines at most."""
+        if self.newest is None or room < LEAST_LINES:
+            return []
+        width = self.console.width
+        if self.drawn is None or self.drawn[0] != width:
+            self.drawn = width, self.console.render_lines(self.draw(self.newest, self.console), pad=False)
+        lines = self.drawn[1]
+        if len(lines) <= room - 1:
+            return [SegmentLines(lines, new_lines=True), Text("")]
+        cut = Text(f"... {plural(len(lines) - room + 2, 'more line')}: the terminal is too low", style="dim")
+        return [SegmentLines(lines[: room - 2], new_lines=True), cut, Text("")]
+
     def running(self, progress: Mapping[Run, Progress | None]) -> None:
         self.watch.share_running = _share(progress)
         self.bar.update(self.task, completed=self.watch.done, left=self.watch.time_left())
@@ -173,7 +215,8 @@ class LiveDisplay:
             name = f"  {run.variant} seed {run.seed}"
             state = "starting" if now is None else f"step {now.step}/{now.steps}  loss {now.loss:.3f}"
             lines.append(Text(f"{name:<40}{state}", style="dim"))
-        self.live.update(Group(self.bar, *lines), refresh=True)
+        so_far = self._so_far(self.console.height - 2 - len(lines))
+        self.live.update(Group(*so_far, self.bar, *lines), refresh=True)
 
     def stop(self) -> None:
         self.running({})
