@@ -68,6 +68,7 @@ def test_a_control_shows_what_is_there_and_a_wrong_claim_fails_it(
     write_study(STUDY + WRONG, "known")  # nothing is trained anew: only the claims are others
     assert knockout("run", str(study), "--results", "results", "--quiet", cwd=tmp_path).returncode == 0
     assert main([str(root), "--into", str(into)]) == 1
+    assert main([str(root), "--into", str(into), "--finding", "wrong"]) == 0
     table = controls_table([root])
     assert list(table["result"]) == ["supported", "inconclusive"]
     assert answer(table) == "1 of 2 claims are supported: wrong is inconclusive."
