@@ -78,7 +78,8 @@ def test_the_lengths_of_the_test_texts_are_known_before_they_are_cut(source: Pat
     ids, offsets = arrays["test_ids"], arrays["test_offsets"]
     cut = encode(tokenizer, corpus.splits["test"].text, max_length=2)
     assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == cut
-    assert (ids.dtype, offsets.dtype) == (np.int32, np.int64)
+    assert ids.dtype == np.int32
+    assert offsets.dtype == np.int64
 
 
 def test_found_again_without_reading(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
 from knockout.analysis.inference.by_length import accuracy_by_length, length_bounds, length_classes
+from knockout.analysis.inference.pairs import Seed
+
+Right = dict[tuple[str, Seed], NDArray[np.bool_]]
 
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -45,7 +49,7 @@ def test_each_text_is_in_one_class_and_no_class_is_empty(lengths: list[int]) -> 
 def test_every_number_against_a_count_by_hand() -> None:
     rng = np.random.default_rng(1)
     lengths = [int(n) for n in rng.integers(1, 300, 200)]
-    right = {(arm, seed): rng.random(200) < 0.7 for arm in ("baseline", "ours") for seed in SEEDS}
+    right: Right = {(arm, seed): rng.random(200) < 0.7 for arm in ("baseline", "ours") for seed in SEEDS}
     alive = {"baseline": [0, 1, 2, 3], "ours": [1, 2, 3, 4]}
     rows = accuracy_by_length(lengths, right, alive, baseline="baseline")
     ranges = [(0, 32), (33, 96), (97, 224), (225, 10**6)]
@@ -75,11 +79,11 @@ def test_every_number_against_a_count_by_hand() -> None:
 
 def test_an_arm_without_predictions_or_pairs_has_what_there_is() -> None:
     lengths = [10] * 5 + [50] * 5
-    right = {("ours", 0): np.array([True] * 5 + [False] * 5)}
+    right: Right = {("ours", 0): np.array([True] * 5 + [False] * 5)}
     rows = accuracy_by_length(lengths, right, {"baseline": [0], "ours": [0]}, baseline="baseline")
     assert [(r.variant, r.accuracy, r.estimate) for r in rows] == [("ours", 100.0, None), ("ours", 0.0, None)]
 
 
 def test_predictions_of_other_texts_are_left_out() -> None:
-    right = {("baseline", 0): np.array([True] * 3)}
+    right: Right = {("baseline", 0): np.array([True] * 3)}
     assert accuracy_by_length([1, 50], right, {"baseline": [0]}, baseline="baseline") == []
