@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from knockout.arms import Arm
 from knockout.copies import oldest_copy, write_copies
+from knockout.data.lengths import unpack_lengths
 from knockout.errors import UserError
 from knockout.files import json_text, replace_json
 from knockout.job import Floor
@@ -105,6 +106,13 @@ class Split:
     labels: tuple[int, ...]
 
 
+def _packed(text: str) -> str:
+    """The text, which holds lengths or nothing. Raises `ValueError` where it holds something else."""
+    if text:
+        unpack_lengths(text)
+    return text
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSummary:
     """What the study trains on. A trainer that reads its own data has an id at most, and the defaults."""
@@ -119,6 +127,8 @@ class DataSummary:
     dropped: Mapping[str, int] = field(default_factory=dict)
     """reason -> rows"""
     notes: tuple[str, ...] = ()
+    test_lengths: Annotated[str, pydantic.AfterValidator(_packed)] = ""
+    """of the test texts, in tokens before they are cut (`knockout.data.lengths`); empty in older files"""
     absent: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """the keys that the file lacks"""
 

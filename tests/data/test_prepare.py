@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from knockout.data import prepare as module
 from knockout.data import sources
 from knockout.data.corpus import SPLITS, DataError
+from knockout.data.lengths import unpack_lengths
 from knockout.data.prepare import Prepared, prepare
 from knockout.data.sources import read_corpus
 from knockout.data.vocabulary import encode, learn
@@ -62,6 +63,23 @@ def test_the_arrays_are_the_encoded_texts(source: Path) -> None:
         assert told["count"] == len(rows)
         assert told["labels"] == [corpus.splits[split].label.count(y) for y in (0, 1)]
         assert ids.dtype == np.int32
+
+
+@pytest.mark.parametrize("tokens", ["word", "char", "bpe"])
+def test_the_lengths_of_the_test_texts_are_known_before_they_are_cut(source: Path, tokens: Any) -> None:
+    spec = DataSpec(source=str(source), tokens=tokens, max_length=2, vocabulary_size=300)
+    prepared, corpus = prepare(spec), read_corpus(spec)
+    tokenizer = learn(corpus.splits["train"].text, tokens=tokens, vocabulary_size=300, min_frequency=2)
+    whole = [len(ids) for ids in encode(tokenizer, corpus.splits["test"].text, max_length=None)]
+    assert min(whole) > 2
+    assert list(unpack_lengths(prepared.summary["test_lengths"])) == whole
+    arrays = arrays_of(prepared)
+    assert arrays["test_full_lengths"].tolist() == whole
+    ids, offsets = arrays["test_ids"], arrays["test_offsets"]
+    cut = encode(tokenizer, corpus.splits["test"].text, max_length=2)
+    assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == cut
+    assert ids.dtype == np.int32
+    assert offsets.dtype == np.int64
 
 
 def test_found_again_without_reading(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

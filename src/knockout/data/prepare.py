@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from knockout.data import sources
 from knockout.data.corpus import SPLITS, Corpus
+from knockout.data.lengths import pack_lengths
 from knockout.data.limits import check_files
 from knockout.data.sources import cache_folder, read_corpus, source_files
 from knockout.data.synthetic import is_synthetic
@@ -63,6 +64,7 @@ def prepare(spec: DataSpec, *, corpus: Corpus | None = None) -> Prepared:
         },
         "dropped": dict(corpus.dropped),
         "notes": corpus.notes,
+        "test_lengths": pack_lengths(arrays["test_full_lengths"].tolist()),
     }
     path = folder / f"{name}.npz"
     replace_file(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
@@ -99,10 +101,23 @@ def _arrays(corpus: Corpus, spec: DataSpec) -> tuple[dict[str, NDArray[np.intege
     arrays: dict[str, NDArray[np.integer[Any]]] = {"shape": np.array([size, len(corpus.classes), spec.max_length])}
     for split in SPLITS:
         texts = corpus.splits[split]
-        ids, offsets = vocabulary.encode_flat(tokenizer, texts.text, max_length=spec.max_length)
+        if split == "test":
+            whole, ends = vocabulary.encode_flat(tokenizer, texts.text, max_length=None)
+            lengths = np.diff(ends)
+            arrays["test_full_lengths"] = lengths
+            ids, offsets = _cut(whole, lengths, spec.max_length)
+        else:
+            ids, offsets = vocabulary.encode_flat(tokenizer, texts.text, max_length=spec.max_length)
         arrays[f"{split}_ids"], arrays[f"{split}_offsets"] = ids, offsets
         arrays[f"{split}_labels"] = np.array(texts.label, dtype=np.int64)
     return arrays, size
+
+
+def _cut(ids: NDArray[np.int32], lengths: NDArray[np.int64], most: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The texts, each cut after `most` tokens: ids, and the offset of each text and of the end."""
+    starts = np.cumsum(lengths) - lengths
+    kept = np.arange(len(ids)) - np.repeat(starts, lengths) < most
+    return ids[kept], np.concatenate(([0], np.cumsum(np.minimum(lengths, most), dtype=np.int64)))
 
 
 def _cache_key(spec: DataSpec) -> str | None:

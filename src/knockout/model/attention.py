@@ -9,6 +9,11 @@ from knockout.model.positions import Rotation
 from knockout.variants import Factors, Recipe
 
 
+HELD = 4_000_000
+"""Attention weights that a CPU computes at a time. More than 32 MiB in one array come from the system anew at every step
+(glibc's largest M_MMAP_THRESHOLD), and a step took twice as long."""
+
+
 class Linear(nn.Linear):
     """A linear map with a bias and an optional ReLU, computed by the fastest kernel for the device.
 
@@ -115,6 +120,15 @@ class Attention(nn.Module):
                 bias = bias.masked_fill(padding, float("-inf"))
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.scale)
             return y.transpose(1, 2).flatten(2)
+        texts = len(q) if q.device.type != "cpu" else max(1, HELD // (q.shape[1] * q.shape[2] ** 2))
+        if texts < len(q):
+            masks = [None] * -(-len(q) // texts) if padding is None else padding.split(texts)
+            parts = zip(q.split(texts), k.split(texts), v.split(texts), masks, strict=True)
+            return torch.cat([self.weigh(*part, bias) for part in parts])
+        return self.weigh(q, k, v, padding, bias)
+
+    def weigh(self, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Queries, keys and values (B, H, T, K) -> (B, T, H * K), by weights that are held in memory."""
         logits = q @ k.mT * self.scale  # (B, H, T, T)
         if bias is not None:
             logits = logits + bias.to(q.dtype)

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from knockout.analysis.inference.by_length import LengthRow, accuracy_by_length
 from knockout.analysis.inference.contrasts import LEVELS, Contrast
 from knockout.analysis.inference.interactions import Crossing, EffectEstimate
-from knockout.analysis.inference.pairs import Estimate
+from knockout.analysis.inference.pairs import Estimate, Seed
 from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.measured import MEASURED
 from knockout.analysis.results import Results
 from knockout.analysis.stats.crossed_anova import TwoSource
 from knockout.analysis.stats.power import Needs
 from knockout.analysis.stats.trace import made_with, traced
+from knockout.data.lengths import unpack_lengths
 
 SUMMARY = ("variant", "seed", "run_id", "status", "failed", "dead", *(column.name for column in MEASURED))
 """The columns of summary.csv: only what every rerun of a study repeats."""
@@ -144,6 +146,34 @@ def loss_rows(results: Results) -> list[dict[str, Any]]:
         row["lowest_epoch"] = float(np.median([1 + int(losses.argmin()) for losses in own]))
         rows.append(row)
     return rows
+
+
+def length_rows(results: Results, seeds: Sequence[Seed]) -> list[LengthRow]:
+    """Every arm in classes of length of the test texts, at these seeds; none where their lengths are not known."""
+    packed = results.design.data.test_lengths
+    runs = results.runs[(results.runs["status"] == "finished") & ~results.runs["failed"]]
+    runs = runs[runs["seed"].isin(seeds)]
+    alive = {arm: runs.loc[runs["variant"] == arm, "seed"].tolist() for arm in (results.baseline, *results.variants)}
+    lengths = unpack_lengths(packed) if packed else ()
+    return accuracy_by_length(lengths, results.correctness, alive, baseline=results.baseline) if lengths else []
+
+
+def length_table(rows: Sequence[LengthRow]) -> pd.DataFrame:
+    """Accuracy by length of the test text: lengths.csv."""
+    shown = ("n", "difference", "low", "high")
+    return pd.DataFrame(
+        [
+            {
+                "variant": row.variant,
+                **asdict(row.of),
+                "runs": row.runs,
+                "accuracy": row.accuracy,
+                **{name: None if row.estimate is None else getattr(row.estimate, name) for name in shown},
+            }
+            for row in rows
+        ],
+        dtype=object,  # counts stay whole beside gaps
+    )
 
 
 def effect_table(crossings: Sequence[Crossing]) -> pd.DataFrame:

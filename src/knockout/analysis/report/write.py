@@ -31,6 +31,12 @@ OPTIONAL: Mapping[str, Callable[[Comparison], pd.DataFrame]] = {
 }
 """Tables that only some reports have: file name -> the table, empty where there is none."""
 
+OF_STUDIES: Mapping[str, Callable[[Results, Comparison], pd.DataFrame]] = {
+    "losses.csv": lambda results, _: pd.DataFrame(tables.loss_rows(results)),
+    "lengths.csv": lambda results, c: tables.length_table(tables.length_rows(results, c.seeds)),
+}
+"""Those that only the report of a study can have."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
@@ -67,7 +73,11 @@ def write_report(root: Path) -> Report:
     files = {
         "summary.csv": tables.csv_text(tables.summary_table(results)),
         "costs.csv": tables.csv_text(results.costs),
-        **({"losses.csv": tables.csv_text(pd.DataFrame(losses))} if (losses := tables.loss_rows(results)) else {}),
+        **{
+            name: tables.csv_text(frame)
+            for name, made in OF_STUDIES.items()
+            if len(frame := made(results, judged.comparison))
+        },
         **_files(judged.comparison, page, figures, late=late),
     }
     _write(root, files)
@@ -177,10 +187,10 @@ def _write(root: Path, files: Mapping[str, str]) -> None:
         set_aside(root, root / "figures")
     if any(name.startswith("figures/") for name in files):
         (root / "figures").mkdir(exist_ok=True)
-    for name in (*files, *OPTIONAL, "losses.csv"):
+    for name in (*files, *OPTIONAL, *OF_STUDIES):
         if (root / name).is_dir():  # what stands where a file of the report belongs is kept
             set_aside(root, root / name)
-    for name in (*OPTIONAL, "losses.csv"):
+    for name in (*OPTIONAL, *OF_STUDIES):
         if name not in files:  # of an earlier report, which had it
             (root / name).unlink(missing_ok=True)
     for name, text in files.items():

@@ -11,7 +11,7 @@ from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.report import sentences, tables
 from knockout.analysis.report.answer import answer
 from knockout.analysis.report.blocks import Figure, Page, Section
-from knockout.analysis.report.sections import further, setting, verdicts
+from knockout.analysis.report.sections import further, lengths, setting, verdicts
 from knockout.analysis.results import Results
 from knockout.analysis.stats.trace import recording
 from knockout.design import Variant
@@ -54,6 +54,11 @@ def study_page(
                 notes=comparison.notes,
             ),
             *_checks(comparison, repeating=repeating_metrics(results)),
+            lengths.lengths(
+                tables.length_rows(results, comparison.seeds),
+                baseline=results.baseline,
+                max_length=design.data.max_length,
+            ),
             further.losses(tables.loss_rows(results)),
             further.claims(
                 claims, later=history.later_claims(results), margin=comparison.metric.size(comparison.plan.margin)
