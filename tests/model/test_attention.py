@@ -394,3 +394,26 @@ def test_minus_1e9_overflows_in_float16_and_not_in_bfloat16() -> None:
     assert torch.zeros(2, dtype=torch.bfloat16).masked_fill(padding, -1e9).isfinite().all()
     with pytest.raises(RuntimeError, match="overflow"):
         torch.zeros(2, dtype=torch.float16).masked_fill(padding, -1e9)
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        Factors(mask_fill="after_softmax"),
+        Factors(mask_fill="minus_1e9", position="t5"),
+        Factors(attention_dropout=True),
+    ],
+)
+def test_weights_in_parts_are_the_same_as_at_once(
+    factors: Factors, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outputs() -> tuple[torch.Tensor, list[torch.Tensor]]:
+        model = build(factors).train()
+        out = model(*batch)
+        return out, list(torch.autograd.grad(out.square().sum(), list(model.parameters())))
+
+    whole, gradients = outputs()
+    monkeypatch.setattr("knockout.model.attention.HELD", 1)  # one text at a time
+    parts, of_parts = outputs()
+    torch.testing.assert_close(parts, whole)  # the masks of dropout among them: they are drawn text by text
+    torch.testing.assert_close(of_parts, gradients)
