@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from knockout.terminal import out, working
-from knockout.variants import VARIANTS, Factors, Recipe
+from knockout.variants import SYSTEMS, VARIANTS, Factors, Recipe
 from tests.command_line import knockout
 
 REPOSITORY = Path(__file__).parents[1]
@@ -28,6 +28,10 @@ def test_list_names_every_variant_with_what_differs_and_the_paper(tmp_path: Path
     assert "num_heads: 8 -> 16" in told.stdout
     assert "norm: pre -> post" in told.stdout
     assert "Xiong et al. 2020" in told.stdout
+    for name, system in SYSTEMS.items():
+        assert re.search(rf"^{name}\b", told.stdout, re.MULTILINE), name
+        for key, value in system.recipe.items():
+            assert f"{key} {value}" in " ".join(told.stdout.split())
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -41,9 +45,9 @@ def test_list_shows_all_choices_bounds_and_defaults_at_any_width(
     for cls in (Factors, Recipe):
         for field in dataclasses.fields(cls):
             assert re.search(rf"^\S*\b{field.name} .* {re.escape(json.dumps(field.default))} *$", told, re.MULTILINE)
-    for part in ('"mean", "max", "cls", "first"', "a number >= 0 and < 1", "an integer >= 1 and <= 10000"):
+    for part in ('"pre", "post", "none"', "a number >= 0 and < 1", "an integer >= 1 and <= 10000"):
         assert part in words
-    for word in ("([CLS]);", "Gurevych", "2019,", "Post-LN"):  # of the papers, nothing is cut off at the right
+    for word in ("([CLS]);", "Gurevych", "2019,", "Post-LN;"):  # of the papers, nothing is cut off at the right
         assert word in told.split()
 
 

@@ -24,6 +24,7 @@ from knockout.console import (
     print_floors,
     print_report_path,
     print_running,
+    print_systems,
     print_variants,
     print_verdicts,
 )
@@ -102,9 +103,12 @@ def options(
 @app.command("list")
 def list_variants() -> None:
     """List all registered variants: what each one changes, and the paper. Then every factor and hyperparameter."""
-    from knockout.variants import PAPERS, VARIANTS, Factors, Recipe
+    from knockout.variants import PAPERS, SYSTEMS, VARIANTS, Factors, Recipe
 
     print_variants(VARIANTS, PAPERS)
+    out.print()
+    out.print("[bold]Systems[/bold]: whole models, for `baseline` and among `variants`")
+    print_systems(SYSTEMS)
     out.print()
     out.print("[bold]Factors[/bold]: what \\[variant.NAME] may change, with the baseline's levels")
     print_fields("factor", Factors)

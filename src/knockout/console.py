@@ -323,6 +323,20 @@ def print_variants(variants: "Mapping[str, Any]", papers: "Mapping[str, str]") -
     out.print(fitted(columns, rows, console=out))
 
 
+def print_systems(systems: "Mapping[str, Any]") -> None:
+    """Print registered systems: the sizes and the training that each states, and where it comes from."""
+    columns = (
+        Column(name="system", folds=True, least=NAMES),
+        Column(name="recipe", folds=True),
+        Column(name="source", folds=True, below=True),
+    )
+    rows = [
+        (name, ", ".join(f"{k} {value_text(v)}" for k, v in system.recipe.items()) or "the study's", system.source)
+        for name, system in systems.items()
+    ]
+    out.print(fitted(columns, rows, console=out))
+
+
 def print_fields(title: str, cls: type) -> None:
     """Print the fields of a trainer's `Factors` or `Recipe`: what each may be, and its default, as in a study file."""
     hints = get_type_hints(cls)
