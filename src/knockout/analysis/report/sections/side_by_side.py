@@ -39,8 +39,8 @@ def section(root: Path, design: Design) -> Section | None:
         return None
     old = len(measured) - len(rows)
     gone = (
-        f"{plural(old, 'row')} of profile.csv {'is' if old == 1 else 'are'} of variants, data or seeds that the study does"
-        " not run any more, and left out; `knockout profile` measures again."
+        f"{plural(old, 'row')} of profile.csv {'is' if old == 1 else 'are'} of variants, data or seeds that the study"
+        " does not run any more, and left out; `knockout profile` measures again."
     )
     dropped = (gone,) if old else ()
     if not any(row.variant == design.baseline for row in rows):
@@ -103,7 +103,7 @@ def counted(rows: Sequence[ProfileRow]) -> tuple[str, ...]:
     what = (
         "what torch's allocator had given out on the device; above idle, without the data that lie there"
         if of == {"allocator"}
-        else "the largest resident size of the process; above idle, over that with data and libraries loaded but no model"
+        else "the largest resident size of the process; above idle, over that with data and libraries but no model"
     )
     return (f"Memory: the peak, and in brackets how far it is above idle. The peak is {what}.",)
 
