@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from knockout import memory, train_profile
-from knockout.data.batches import Split, load
+from knockout.data.batches import Split, load, training_batches
 from knockout.data.prepare import prepare
 from knockout.job import DataRef, DataSpec, Job
 from knockout.model.encoder import Encoder
@@ -36,7 +36,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataRef]:
 def job(data: DataRef, recipe: Recipe = RECIPE, **factors: Any) -> Job:
     return Job(
         variant="baseline", factors=dataclasses.replace(Factors(), **factors), recipe=recipe, seeds=(3,),
-        run_ids=("id",), data=data, device="cpu", threads=1, progress=lambda _step, _steps, _loss: None, log=lambda _line: None,
+        run_ids=("id",), data=data, device="cpu", threads=1, progress=lambda _step, _steps, _loss: None,
+        log=lambda _line: None,
     )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def test_an_epoch_is_extrapolated_from_thirty_steps(
 
 def test_the_making_of_an_epochs_batches_counts(data: DataRef, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    made = train_profile.training_batches
+    made = training_batches
 
     def making(*arguments: Any, **keys: Any) -> Any:
         nonlocal now

@@ -111,9 +111,8 @@ def counted(rows: Sequence[ProfileRow]) -> tuple[str, ...]:
 def troubles(rows: Sequence[ProfileRow]) -> tuple[str, ...]:
     """Which numbers are missing, and why."""
     lines = tuple(f"{row.variant}: not measured: {row.texts['trouble']}." for row in rows if row.texts["trouble"])
-    if any("seconds_per_step" in row.numbers for row in rows) and not any(
-        "latency_1_passes" in row.numbers or row.texts["trouble"] for row in rows
-    ):
+    had = {name for row in rows for name in row.numbers}
+    if "seconds_per_step" in had and "parameters" not in had:
         own = "Of a trainer of one's own only the calls of job.progress are seen: no latency, no parameters."
         return (*lines, own)
     return lines
