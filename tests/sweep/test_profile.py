@@ -156,7 +156,7 @@ def test_what_cannot_be_measured_is_said_in_one_line(toy: WriteToy, monkeypatch:
 def test_the_built_in_trainer_from_the_command_to_the_report(tmp_path: Path, cache: Path) -> None:
     assert cache
     text = 'question = "q"\nvariants = ["heads_1"]\nseeds = 2\n[data]\nsource = "rotten_tomatoes"\nmax_length = 8\n'
-    text += "[model]\nd_model = 8\nnum_heads = 2\nnum_layers = 1\nd_ff = 8\n[train]\nepochs = 1\nbatch_size = 512\n"
+    text += "[model]\nd_model = 16\nnum_layers = 1\nd_ff = 8\n[train]\nepochs = 1\nbatch_size = 512\n"
     (tmp_path / "tiny.toml").write_text(text, encoding="utf-8")
     ran = knockout("profile", "tiny.toml", "--rounds", "1", cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
