@@ -337,14 +337,14 @@ def test_averaged_weights_are_those_of_a_loop_and_are_what_is_evaluated(
 def test_a_run_with_onecycle_has_torchs_rates_and_betas(data: DataRef, monkeypatch: pytest.MonkeyPatch) -> None:
     optimizers: list[torch.optim.AdamW] = []
     betas: list[tuple[float, float]] = []
-    build = trainer._build
+    build = trainer.build
 
     def spy(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torch.device) -> trainer.Network:
         network = build(factors, recipe, seed, data, device)
         optimizers.append(network.optimizer)
         return network
 
-    monkeypatch.setattr(trainer, "_build", spy)
+    monkeypatch.setattr(trainer, "build", spy)
     (outcome,) = trainer.train(
         dataclasses.replace(
             job(data),

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from knockout.cli_compare import compare
+from knockout.cli_profile import profile
 from knockout.cli_run import run
 from knockout.console import (
     design_notes,
@@ -256,6 +257,9 @@ def report(folder: StudyFolder, quiet: Quiet = False) -> None:
 
 
 app.command()(compare)
+
+
+app.command()(profile)
 
 
 @app.command()

@@ -5,6 +5,7 @@
       study.toml, plan.toml   copies of the files of the newest `run`; study.first.toml, plan.first.toml: of the first
       runs/<variant>-s<seed>-<id>/      one record per finished or diverged run
       attempts/<variant>-s<seed>-<id>-<n>/   what crashed, was killed, ran out of memory or time
+      profile.csv             what each variant costs, measured alone (`knockout.profile_table`)
       records*.parquet        packed records (`knockout.packed`), as good as those in folders
       set_aside/              records and files that did not verify; never deleted
 
@@ -23,6 +24,8 @@ from knockout.design import DesignError, read_design
 from knockout.files import clear_temporary
 from knockout.job import RECORDED
 from knockout.packed import unpack
+from knockout.profile_table import FILE as PROFILE
+from knockout.profile_table import profile_damage
 from knockout.record import Record, set_aside, verified
 from knockout.study import SCHEMA, Run, Study
 
@@ -96,8 +99,8 @@ FILES = ("starts.log", "trainer.json", "coordinator.json", "coordinator.lock")
 def damaged_files(root: Path) -> list[tuple[Path, str]]:
     """What of a study's folder, its records aside, is not what it should be: each with one line that says so.
 
-    design.json, the copies of study file and plan, and files and folders that stand in each other's place. Raises
-    `FaultsError` for the plan of a later version.
+    design.json, the copies of study file and plan, profile.csv, and files and folders that stand in each other's place.
+    Raises `FaultsError` for the plan of a later version.
     """
     found = []
     try:
@@ -109,6 +112,8 @@ def damaged_files(root: Path) -> list[tuple[Path, str]]:
         for kind in KINDS:
             now, first = (getattr(s, f"{kind}_sha256") for s in (design.now, design.first))
             found += damaged_copies(root, kind, now_sha256=now, first_sha256=first)
+    if why := profile_damage(root):
+        found.append((root / PROFILE, why))
     found += [(root / n, f"{n}: a file where a folder belongs") for n in FOLDERS if (root / n).is_file()]
     found += [(root / n, f"{n}: a folder where a file belongs") for n in FILES if (root / n).is_dir()]
     if (root / "running").is_dir():

@@ -14,15 +14,14 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
-import psutil
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from knockout import memory
 from knockout.data.batches import Data, Split, evaluation_batches, load, training_batches
 from knockout.errors import UserError
 from knockout.job import Curve, Epoch, Job, Outcome, Predictions
@@ -147,8 +146,8 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
     device = torch.device(job.device)
     epochs = batching(factors, recipe, data.train.count)
     classes = data.train.labels.cpu().numpy()
-    _reset_peak(device)
-    network = _build(factors, recipe, seed, data, device)
+    reset_peak(device)
+    network = build(factors, recipe, seed, data, device)
     meter = Meter(
         steps=sum(phase.steps for epoch in epochs for phase in epoch),
         sync_every=1 if device.type == "cpu" else SYNC_STEPS,
@@ -165,7 +164,7 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
                 )
                 if factors.word_dropout:  # factor: word_dropout
                     train = train.without_words(factors.word_dropout, seed=seed, epoch=number)
-                _epoch(job, factors, recipe, network, train, batches, meter)
+                train_epoch(job, factors, recipe, network, train, batches, meter)
             with meter.evaluating(), network.averaged():
                 epoch = _validate(job, recipe, network.model, data.validation, meter, number=number)
                 if recipe.weights == "best_validation" and (best is None or epoch.correct > best[0].correct):
@@ -194,7 +193,7 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
             "tokens": meter.tokens,
             "steps": len(meter.curve.loss),
             "parameters": network.vector.numel(),
-            "peak_bytes": _peak_bytes(device),
+            "peak_bytes": peak_bytes(device),
         },
     )
 
@@ -219,7 +218,7 @@ def batching(factors: Factors, recipe: Recipe, count: int) -> list[list[Phase]]:
     return epochs
 
 
-def _build(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torch.device) -> Network:
+def build(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torch.device) -> Network:
     """The initialised model on the device, and its optimizer."""
     model = Encoder(factors, recipe, vocabulary=data.vocabulary, classes=data.classes, max_length=data.max_length).to(
         device
@@ -233,7 +232,7 @@ def _build(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torc
     return Network(model=model, parameters=parameters, vector=vector, optimizer=optimizer, average=average)
 
 
-def _epoch(
+def train_epoch(
     job: Job,
     factors: Factors,
     recipe: Recipe,
@@ -352,23 +351,14 @@ def _correct(predictions: Predictions) -> int:
     return sum(p == y for p, y in zip(predictions.predicted, predictions.label, strict=True))
 
 
-def _reset_peak(device: torch.device) -> None:
-    """Start the count that `_peak_bytes` reads."""
+def reset_peak(device: torch.device) -> None:
+    """Start the count that `peak_bytes` reads."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     else:
-        with contextlib.suppress(OSError):  # proc(5): "5" resets the high-water mark
-            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        memory.reset_peak()
 
 
-def _peak_bytes(device: torch.device) -> int:
-    """The peak memory in bytes since `_reset_peak`: the allocator's on a GPU, else the resident size of this process.
-
-    Without /proc: the resident size now.
-    """
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
-    return int(psutil.Process().memory_info().rss)
+def peak_bytes(device: torch.device) -> int:
+    """The peak memory in bytes since `reset_peak`: the allocator's on a GPU, else the resident size of this process."""
+    return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else memory.peak_bytes()

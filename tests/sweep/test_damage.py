@@ -21,6 +21,7 @@ from knockout.analysis.results import ResultsError
 from knockout.design import Design, DesignError, read_design
 from knockout.ledger import damaged_files, read_ledger
 from knockout.packed import pack, unpack
+from knockout.profile_table import ENDINGS, ProfileRow, write_profile
 from knockout.sweep.allocate import Allocation
 from knockout.sweep.dashboard import Watched
 from tests.command_line import knockout
@@ -49,7 +50,7 @@ FILES = {
         for name in (
             *("design.json", "study.toml", "study.first.toml", "plan.toml", "plan.first.toml"),
             *("journal.log", "starts.log", "coordinator.lock", "coordinator.json", "records.parquet"),
-            *("trainer.json", "report.html", "summary.csv", "figures/forest.csv"),
+            *("trainer.json", "report.html", "summary.csv", "profile.csv", "figures/forest.csv"),
         )
     },
     **{f"run's {n}": f"runs/up-s1-*/{n}" for n in ("config.json", "outcome.json", "log.txt", "manifest.json")},
@@ -134,6 +135,15 @@ def cases() -> list[ParameterSet]:
     ]
 
 
+SECONDS = {f"seconds_per_step{ending}": 0.5 for ending in ENDINGS}
+
+
+def planned(root: Path) -> Design:
+    design = read_design(root)
+    assert design is not None
+    return design
+
+
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a study file and its results: nine finished runs, one of them packed, three tried twice."""
@@ -151,6 +161,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / "running" / name).write_text("3 5 0.25" if name.endswith("progress") else "", encoding="utf-8")
     died = {"host": socket.gethostname(), "pid": 1, "started": 0.0}
     (root / "coordinator.json").write_text(json.dumps(died), encoding="utf-8")
+    texts = {"device": "cpu", "device_name": "a processor", "measured": "2026-01-02T03:04:05+00:00"}
+    ids = {run.variant: run.id for run in planned(root).runs if run.seed == 0}
+    rows = [ProfileRow(variant=v, run_id=i, numbers={"threads": 1, **SECONDS}, texts=texts) for v, i in ids.items()]
+    write_profile(root, rows)
     assert knockout("report", str(root), cwd=folder).returncode == 0
     return folder
 

@@ -10,6 +10,7 @@ from knockout.copies import KINDS, first_path, newest_path
 from knockout.design import FILE
 from knockout.ledger import damaged_files, read_ledger
 from knockout.packed import pack
+from knockout.profile_table import FILE as PROFILE
 from knockout.record import set_aside
 
 
@@ -52,6 +53,9 @@ def publish(root: Path, *, target: Path) -> Report:
             (target / copy.name).unlink(missing_ok=True)
             if copy.is_file():
                 shutil.copyfile(copy, target / copy.name)
+    (target / PROFILE).unlink(missing_ok=True)
+    if (root / PROFILE).is_file():
+        shutil.copyfile(root / PROFILE, target / PROFILE)
     for name, path in report.paths.items():
         (target / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(path, target / name)

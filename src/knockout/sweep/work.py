@@ -225,18 +225,25 @@ def failure(run: Run, status: Status, reason: str) -> Outcome:
 def environment(task: Task) -> dict[str, str | int]:
     """Where and with what a run was trained. Recorded, and no part of its id."""
     return {
-        "host": socket.gethostname(),
+        **machine_of_worker(task.device),
         "pid": os.getpid(),
-        "device": task.device.partition(":")[0],
-        "device_name": _device_name(task.device),
         "threads": task.threads,
         "workers": task.workers,
         "precision": str(getattr(task.recipe, "precision", "")),
-        "platform": platform.platform(),
         "python": platform.python_version(),
-        "torch": torch_version(),
         "knockout": _version("knockout"),
         **({"trainer_source": task.source} if task.source else {}),
+    }
+
+
+def machine_of_worker(device: str) -> dict[str, str]:
+    """The machine that this process runs on, and its torch."""
+    return {
+        "host": socket.gethostname(),
+        "device": device.partition(":")[0],
+        "device_name": _device_name(device),
+        "platform": platform.platform(),
+        "torch": torch_version(),
     }
 
 

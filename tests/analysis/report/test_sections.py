@@ -5,12 +5,14 @@ import io
 import statistics
 
 from knockout.analysis.report.blocks import Table
+from knockout.analysis.report.sections import side_by_side
 from knockout.analysis.report.sections.page import changes_sentence
 from knockout.analysis.report.sections.setting import costs
 from knockout.analysis.report.sentences import DASH, flags, needed, pairing
 from knockout.analysis.report.study import judge_study
 from knockout.analysis.report.write import write_report
 from knockout.analysis.results import load
+from knockout.profile_table import ProfileRow, write_profile
 from tests.analysis.conftest import BuildStudy
 
 BASE = [300, 306, 299, 312, 303, 308, 301]
@@ -117,3 +119,49 @@ def test_losses_are_those_of_the_records(build_study: BuildStudy) -> None:
         assert float(row["train"]) == statistics.fmean(float(x) for x in runs["final_loss"])
         assert int(row["overfitted"]) == ends_above
         assert int(row["runs"]) == len(BASE)
+
+
+def measured(variant: str, run_id: str, **numbers: float) -> ProfileRow:
+    texts = {"device": "cpu", "device_name": "A Processor", "torch": "9.9", "memory_of": "process"}
+    texts |= {"measured": "2026-01-02T03:04:05+00:00"}
+    return ProfileRow(variant=variant, run_id=run_id, numbers={"threads": 2, "rounds": 3, **numbers}, texts=texts)
+
+
+def test_systems_stand_side_by_side_with_ratios_first(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": BASE[:3], "heads_1": BASE[:3], "heads_16": BASE[:3]})
+    design = load(root).design
+    assert side_by_side.section(root, design) is None
+    ids = {run.variant: run.id for run in design.runs if run.seed == design.now.seeds[0]}
+    epoch = {"seconds_per_epoch_ratio": 1.5, "seconds_per_epoch_ratio_low": 1.25, "seconds_per_epoch_ratio_high": 2.0}
+    latency: dict[str, float] = {"latency_1_passes": 200, "latency_64_passes": 50}
+    for size in (1, 64):
+        latency |= {f"latency_{size}_p50_ms": 1.5 * size, f"latency_{size}_p95_ms": 2.5 * size}
+    rows = [
+        measured("baseline", ids["baseline"], parameters=1200, timed_steps=30, seconds_per_epoch=12.0, **latency),
+        measured("heads_1", ids["heads_1"], parameters=900, timed_steps=30, seconds_per_epoch=18.0, **epoch),
+        measured("heads_16", "of an earlier file", seconds_per_epoch=1.0),
+    ]
+    write_profile(root, rows)
+    section = side_by_side.section(root, design)
+    assert section is not None
+    assert "3 rounds of rotated order (A Processor, 2 threads, torch 9.9; 2026-01-02)" in section.lead[0]
+    assert "from 30 timed optimiser steps" in section.lead[0]
+    assert "over 200 batches of 1 test text and 50 of 64" in section.lead[0]
+    assert section.lead[1].startswith("1 row of profile.csv is of variants, data or seeds that the study does not run")
+    ratios, values = section.blocks
+    assert isinstance(ratios, Table)
+    assert isinstance(values, Table)
+    assert [[cell.text for cell in row] for row in ratios.rows] == [
+        ["baseline", DASH],
+        ["heads_1", "1.50 [1.25, 2.00]"],
+    ]
+    assert [c.title for c in values.columns][:3] == ["Variant", "Parameters", "Seconds per epoch"]
+    assert [cell.text for cell in values.rows[0]] == ["baseline", "1,200", "12", "1.5 / 2.5", "96 / 160"]
+    assert [cell.text for cell in values.rows[1]] == ["heads_1", "900", "18", DASH, DASH]
+    assert "Systems side by side" in write_report(root).paths["report.md"].read_text(encoding="utf-8")
+
+    (root / "profile.csv").write_bytes(b"variant\n")
+    section = side_by_side.section(root, design)
+    assert section is not None
+    assert section.blocks == ()
+    assert section.lead[0].startswith("profile.csv: changed since it was written, or cut off; it is left out.")

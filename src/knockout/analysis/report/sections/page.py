@@ -11,7 +11,7 @@ from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.report import sentences, tables
 from knockout.analysis.report.answer import answer
 from knockout.analysis.report.blocks import Figure, Page, Section
-from knockout.analysis.report.sections import further, lengths, setting, verdicts
+from knockout.analysis.report.sections import further, lengths, setting, side_by_side, verdicts
 from knockout.analysis.results import Results
 from knockout.analysis.stats.trace import recording
 from knockout.design import Variant
@@ -65,6 +65,7 @@ def study_page(
             ),
             setting.failed_and_missing(_troubles(runs), unchecked=results.unchecked),
             costs,
+            side_by_side.section(results.root, design),
             setting.limits(sentences.limits(comparison.contrasts, learning_rate=one_rate, costs=costs is not None)),
             setting.provenance(
                 history.provenance_rows(results, version=version("knockout")),
