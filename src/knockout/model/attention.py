@@ -121,8 +121,8 @@ class Attention(nn.Module):
             return y.transpose(1, 2).flatten(2)
         texts = len(q) if q.device.type != "cpu" else max(1, HELD // (q.shape[1] * q.shape[2] ** 2))
         if texts < len(q):
-            masks = [None] * -(-len(q) // texts) if padding is None else padding.split(texts)
-            parts = zip(q.split(texts), k.split(texts), v.split(texts), masks, strict=True)
+            masks = [None] * -(-len(q) // texts) if padding is None else torch.split(padding, texts)
+            parts = zip(torch.split(q, texts), torch.split(k, texts), torch.split(v, texts), masks, strict=True)
             return torch.cat([self.weigh(*part, bias) for part in parts])
         return self.weigh(q, k, v, padding, bias)
 
