@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knockout.variants import BASELINE, PAPERS, SYSTEMS, VARIANTS, VERSION, Factors, Recipe, changes, faults
+from knockout.variants import BASELINE, PAPERS, SYSTEMS, VARIANTS, VERSION, Factors, Recipe, changes, faults, papers_of
 
 # Written by hand from the names: variant -> factor -> (in the baseline, here).
 EXPECTED: dict[str, dict[str, tuple[Any, Any]]] = {
@@ -135,9 +135,20 @@ def test_the_registry_is_read_only() -> None:
 
 
 def test_every_factor_has_a_paper_and_nothing_else_has() -> None:
-    assert set(PAPERS) == {f.name for f in dataclasses.fields(Factors)}
+    factors = {f.name for f in dataclasses.fields(Factors)}
+    hints = get_type_hints(Factors)
+    assert {key for key in PAPERS if "=" not in key} == factors
+    for key in (key for key in PAPERS if "=" in key):
+        factor, value = key.split("=")
+        assert value in get_args(hints[factor]), key
     for factor, paper in PAPERS.items():
         assert re.search(r"\b(19|20)\d\d\b", paper), factor  # a source has a year
+
+
+def test_a_level_has_its_own_paper_or_that_of_its_factor() -> None:
+    papers = {"norm": "of the norm", "norm=none": "of none"}
+    assert papers_of({"norm": "none", "unknown": 3}, papers) == ("of none",)
+    assert papers_of({"norm": "post"}, papers) == ("of the norm",)
 
 
 @pytest.mark.parametrize("cls", [Factors, Recipe])

@@ -307,8 +307,8 @@ def print_floors(floors: "Sequence[Floor]", metric: str) -> None:
 
 
 def print_variants(variants: "Mapping[str, Any]", papers: "Mapping[str, str]") -> None:
-    """Print registered variants (name -> factors): what each one changes, and the papers (factor -> paper)."""
-    from knockout.variants import changes
+    """Print registered variants (name -> factors): what each one changes, and the papers (factor, or factor=value -> paper)."""
+    from knockout.variants import changes, papers_of
 
     columns = (
         Column(name="variant", folds=True, least=NAMES),
@@ -319,7 +319,7 @@ def print_variants(variants: "Mapping[str, Any]", papers: "Mapping[str, str]") -
     for name, factors in variants.items():
         differs = changes(factors)
         text = ", ".join(change_text(k, *pair) for k, pair in differs.items()) or "nothing: the levels below"
-        rows.append((name, text, "; ".join(papers[k] for k in differs)))
+        rows.append((name, text, "; ".join(papers_of({k: after for k, (_, after) in differs.items()}, papers))))
     out.print(fitted(columns, rows, console=out))
 
 

@@ -26,7 +26,7 @@ from knockout.plurals import plural
 from knockout.strict import FaultsError, got_text
 from knockout.study import SCHEMA, Budget, Claim, Plan, Run, RunSpec, Study, digest, read_copy
 from knockout.study import design as runs_of
-from knockout.variants import BASELINE, changes
+from knockout.variants import BASELINE, changes, papers_of
 
 FILE = "design.json"
 CHECKSUM = "sha256"
@@ -380,7 +380,7 @@ def _described(arm: Arm, baseline: Arm | None, papers: Mapping[str, str]) -> Var
     return Variant(
         factors={**factors, **{k: value for k, (_, value) in changed.items() if k not in factors}},
         changes=dict(changed),
-        papers=tuple(papers[k] for k in changed if k in papers),
+        papers=papers_of({field: value for field, (_, value) in changed.items()}, papers),
         system=arm.system,
         own_batches=() if baseline is None else arm.batch_fields(baseline),
     )

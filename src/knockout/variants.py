@@ -215,15 +215,20 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(
 
 PAPERS: Mapping[str, str] = MappingProxyType(
     {
-        "position": "Vaswani et al. 2017, 3.5 and table 3 (E); Su et al. 2021 (rope); Press et al. 2022 (alibi); "
-        "Raffel et al. 2020, 2.1 (t5)",
+        "position": "Vaswani et al. 2017, 3.5 and table 3 (E)",
+        "position=rope": "Su et al. 2021: rotary positions",
+        "position=alibi": "Press, Smith & Lewis 2022: linear biases",
+        "position=t5": "Raffel et al. 2020, 2.1: relative buckets",
         "residual": "Dong, Cordonnier & Loukas 2021: rank collapse without skip connections",
         "scale": "Vaswani et al. 2017, 3.2.1",
         "num_heads": "Vaswani et al. 2017, table 3 (A); Michel, Levy & Neubig 2019",
-        "pooling": "Devlin et al. 2019, 3 ([CLS]); Reimers & Gurevych 2019, table 6; Lin et al. 2017 (attention)",
-        "norm": "Xiong et al. 2020: Pre-LN against Post-LN; Zhang, Dauphin & Ma 2019: none",
+        "pooling": "Devlin et al. 2019, 3 ([CLS]); Reimers & Gurevych 2019, table 6",
+        "pooling=attention": "Lin et al. 2017: self-attentive sentence embedding",
+        "norm": "Xiong et al. 2020: Pre-LN against Post-LN",
+        "norm=none": "Zhang, Dauphin & Ma 2019: training without normalisation",
         "warmup": "Vaswani et al. 2017, 5.3; Xiong et al. 2020, 3.1",
-        "activation": "Hendrycks & Gimpel 2016; Shazeer 2020 (swiglu)",
+        "activation": "Hendrycks & Gimpel 2016",
+        "activation=swiglu": "Shazeer 2020: GLU variants",
         "dropout": "Vaswani et al. 2017, 5.4",
         "clip_norm": "Pascanu, Mikolov & Bengio 2013",
         "attention_mask": "Vaswani et al. 2017, 3.2.3",
@@ -246,7 +251,8 @@ PAPERS: Mapping[str, str] = MappingProxyType(
         "double_ffn_dropout": "Srivastava et al. 2014: two masks at rate p drop 1 - (1 - p)^2",
         "pooled_dropout": "Devlin et al. 2019: dropout before the classifier",
         "dropout_at_test": "Gal & Ghahramani 2016: dropout in prediction",
-        "schedule": "Loshchilov & Hutter 2017 (cosine); Smith & Topin 2018 (onecycle)",
+        "schedule": "Loshchilov & Hutter 2017: half a cosine",
+        "schedule=onecycle": "Smith & Topin 2018",
         "label_smoothing": "Szegedy et al. 2016, 7",
         "word_dropout": "Iyyer et al. 2015, 3.1",
         "weight_averaging": "Polyak & Juditsky 1992; Izmailov et al. 2018",
@@ -256,6 +262,12 @@ PAPERS: Mapping[str, str] = MappingProxyType(
         "padding": "Khomenko et al. 2016",
     }
 )
+
+
+def papers_of(changed: Mapping[str, object], papers: Mapping[str, str]) -> tuple[str, ...]:
+    """The papers of some changes, field -> new value. One under "field=value" stands for the field's own."""
+    found = (papers.get(f"{field}={value}", papers.get(field, "")) for field, value in changed.items())
+    return tuple(paper for paper in found if paper)
 
 
 def changes(factors: Any, baseline: Any = None) -> dict[str, tuple[Any, Any]]:
