@@ -45,7 +45,7 @@ def test_list_shows_all_choices_bounds_and_defaults_at_any_width(
     for cls in (Factors, Recipe):
         for field in dataclasses.fields(cls):
             assert re.search(rf"^\S*\b{field.name} .* {re.escape(json.dumps(field.default))} *$", told, re.MULTILINE)
-    for part in ('"pre", "post", "none"', "a number >= 0 and < 1", "an integer >= 1 and <= 10000"):
+    for part in ('"pre", "post", "none"', "a number >= 0 and < 1", "an integer >= 1"):
         assert part in words
     for word in ("([CLS]);", "Gurevych", "2019,", "Post-LN;"):  # of the papers, nothing is cut off at the right
         assert word in told.split()

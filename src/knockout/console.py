@@ -307,7 +307,7 @@ def print_floors(floors: "Sequence[Floor]", metric: str) -> None:
 
 
 def print_variants(variants: "Mapping[str, Any]", papers: "Mapping[str, str]") -> None:
-    """Print registered variants (name -> factors): what each one changes, and the papers (factor, or factor=value -> paper)."""
+    """Print registered variants, name -> factors: what each one changes, and its papers (see `papers_of`)."""
     from knockout.variants import changes, papers_of
 
     columns = (
