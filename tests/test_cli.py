@@ -66,7 +66,7 @@ def test_help_and_list_load_nothing_heavy(arguments: tuple[str, ...], tmp_path: 
 def test_check_says_what_runs_and_what_it_can_show(tmp_path: Path) -> None:
     told = knockout("check", str(REPOSITORY / "ablations" / "quick.toml"), cwd=tmp_path)
     assert told.returncode == 0, told.stderr
-    assert "10 variants and the baseline x 10 seeds = 110 runs" in told.stdout
+    assert "10 variants and the baseline x 12 seeds = 132 runs" in told.stdout
     assert "post_norm" in told.stdout
     assert "norm: pre -> post" in told.stdout
     assert "equivalent" in told.stdout
