@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from knockout import terminal
+
 SCREEN = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 """Variables by which a user says what the terminal is like."""
 
@@ -16,6 +18,8 @@ def screen_as_in_a_pipe() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in SCREEN:
             patch.delenv(name, raising=False)
+        for console in (terminal.out, terminal.err):
+            patch.setattr(console, "width", terminal.PIPE_WIDTH)
         yield
         left = [name for name in SCREEN if name in os.environ]
         assert not left, f"the test left {left} in the environment"
