@@ -8,8 +8,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from knockout.analysis.inference.interactions import EffectEstimate
-from knockout.analysis.report.sentences import difference, interval, number, signed
+from knockout.analysis.report.sentences import difference, interval, number, signed, starting_weights
 from knockout.analysis.report.svg import svg_text
+from knockout.design import Variant
 
 
 def estimate(mean: float, half: float | None, *, n: int = 10) -> EffectEstimate:
@@ -59,3 +60,19 @@ def test_names_that_the_font_lacks_give_no_warning_and_stay_text() -> None:
 
 def _label(figure: Figure, text: str) -> None:
     figure.subplots().set_title(text)
+
+
+def test_the_initialisation_is_named_where_a_verdict_depends_on_it() -> None:
+    def variant(**changes: tuple[object, object]) -> Variant:
+        return Variant(factors={"initialisation": "normal_02"}, changes=changes, papers=())
+
+    described = {
+        "baseline": variant(),
+        "no_scale": variant(scale=("sqrt_dk", "none")),
+        "heads_1": variant(num_heads=(8, 1)),
+    }
+    said = starting_weights(described, "baseline")
+    assert said == "Weights start as normal_02: with another initialisation the verdict on no_scale may differ."
+    assert starting_weights({k: v for k, v in described.items() if k != "no_scale"}, "baseline") == ""
+    own = {"baseline": Variant(factors={"scale": 1}, changes={}, papers=()), "b": variant(scale=(1, 2))}
+    assert starting_weights(own, "baseline") == ""  # a trainer without the factor

@@ -215,10 +215,25 @@ def meanings(plan: Plan, metric: Metric, *, failures: bool) -> list[tuple[str, s
     return rows + ([("with failed runs", ranked)] if failures else [])
 
 
-def limits(contrasts: Sequence[Contrast], *, learning_rate: float | None, costs: bool) -> list[str]:
+START_DECIDES = ("scale", "residual", "norm", "qk_norm", "embedding_scale")
+"""Factors whose effect depends on how the weights start."""
+
+
+def starting_weights(described: Mapping[str, Variant], baseline: str) -> str:
+    """Which initialisation the verdicts on some variants hold for; empty where no variant depends on it."""
+    variants = [v for v, what in described.items() if v != baseline and set(what.changes) & set(START_DECIDES)]
+    start = described[baseline].factors.get("initialisation") if baseline in described else None
+    if not variants or start is None:
+        return ""
+    verdicts = "verdict" if len(variants) == 1 else "verdicts"
+    return f"Weights start as {start}: with another initialisation the {verdicts} on {listed(variants)} may differ."
+
+
+def limits(contrasts: Sequence[Contrast], *, learning_rate: float | None, costs: bool, start: str = "") -> list[str]:
     """What a study's verdicts do not cover.
 
     `learning_rate`: the one of all variants, None for a trainer without it. `costs`: whether the report shows any.
+    `start`: of `starting_weights`.
     """
     tuning = (
         "Nothing is tuned per variant: a variant that is worse here might do better with settings of its own."
@@ -233,6 +248,7 @@ def limits(contrasts: Sequence[Contrast], *, learning_rate: float | None, costs:
             " illustration; verdicts do not use them."
         ),
         tuning,
+        *([start] if start else []),
         *([text] if (text := pairing(contrasts)).startswith("Pairing by seed did not") else []),
         *(["Costs were measured while other runs shared the machine."] if costs else []),
     ]

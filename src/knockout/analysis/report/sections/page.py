@@ -66,7 +66,14 @@ def study_page(
             setting.failed_and_missing(_troubles(runs), unchecked=results.unchecked),
             costs,
             side_by_side.section(results.root, design),
-            setting.limits(sentences.limits(comparison.contrasts, learning_rate=one_rate, costs=costs is not None)),
+            setting.limits(
+                sentences.limits(
+                    comparison.contrasts,
+                    learning_rate=one_rate,
+                    costs=costs is not None,
+                    start=sentences.starting_weights(design.described, design.baseline),
+                )
+            ),
             setting.provenance(
                 history.provenance_rows(results, version=version("knockout")),
                 files="summary.csv (runs), contrasts.csv (tests), costs.csv (seconds, memory, machines), figures/*.csv"
