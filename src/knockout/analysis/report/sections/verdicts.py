@@ -87,7 +87,7 @@ def difference_cell(contrast: Contrast) -> Cell:
     estimate, digits = contrast.estimate, contrast.metric.digits
     given = contrast.failures and estimate is not None
     return Cell(
-        text=f"{difference(estimate, digits)} {interval(estimate, digits)}",
+        text=f"{difference(estimate, digits)} {interval(estimate, digits)}" if estimate is not None else DASH,
         notes=(f"neither failed: {estimate.n} pairs",) if given and estimate is not None else (),
     )
 
