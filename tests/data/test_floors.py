@@ -171,7 +171,7 @@ def test_floors_are_cached_and_a_damaged_file_is_computed_again(
 
 
 def test_known_values_of_rotten_tomatoes(cache: Path) -> None:
-    """On the split of ablations/quick.toml unigram naive Bayes has 75.9 %, measured elsewhere."""
+    """On the default split unigram naive Bayes has 75.9 %, measured elsewhere."""
     assert cache
     prepared = prepare(DataSpec(source="rotten_tomatoes"))
     assert [prepared.summary["splits"][s]["count"] for s in ("train", "test")] == [5957, 1726]
