@@ -11,6 +11,9 @@ from knockout import terminal
 SCREEN = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 """Variables by which a user says what the terminal is like."""
 
+for name in SCREEN:  # also for the processes that tests start: pytest-xdist sets COLUMNS in its workers
+    os.environ.pop(name, None)
+
 
 @pytest.fixture(autouse=True)
 def screen_as_in_a_pipe() -> Iterator[None]:
