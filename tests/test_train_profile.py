@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knockout import memory, train_profile
+from knockout import memory, train, train_profile
 from knockout.data.batches import Split, load, training_batches
 from knockout.data.prepare import prepare
 from knockout.job import DataRef, DataSpec, Job
@@ -100,7 +100,7 @@ def test_the_making_of_an_epochs_batches_counts(data: DataRef, monkeypatch: pyte
         nonlocal now
         now += 0.5 * len(arguments[5])
 
-    monkeypatch.setattr(train_profile, "training_batches", making)
+    monkeypatch.setattr(train, "training_batches", making)
     monkeypatch.setattr(train_profile, "clock", lambda: now)
     monkeypatch.setattr(train_profile, "train_epoch", trained)
     measured = train_profile.training(job(data))

@@ -145,7 +145,6 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
     assert isinstance(recipe, Recipe)
     device = torch.device(job.device)
     epochs = batching(factors, recipe, data.train.count)
-    classes = data.train.labels.cpu().numpy()
     reset_peak(device)
     network = build(factors, recipe, seed, data, device)
     meter = Meter(
@@ -158,12 +157,7 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
     try:
         for number, cut in enumerate(epochs, 1):
             with meter.training():
-                train = data.train
-                batches = training_batches(
-                    lengths, seed=seed, epoch=number, phases=cut, order=factors.order, labels=classes
-                )
-                if factors.word_dropout:  # factor: word_dropout
-                    train = train.without_words(factors.word_dropout, seed=seed, epoch=number)
+                train, batches = read_epoch(factors, data.train, lengths, cut, seed=seed, number=number)
                 train_epoch(job, factors, recipe, network, train, batches, meter)
             with meter.evaluating(), network.averaged():
                 epoch = _validate(job, recipe, network.model, data.validation, meter, number=number)
@@ -230,6 +224,17 @@ def build(factors: Factors, recipe: Recipe, seed: int, data: Data, device: torch
     )
     average = torch.zeros_like(vector.detach()) if factors.weight_averaging else None  # factor: weight_averaging
     return Network(model=model, parameters=parameters, vector=vector, optimizer=optimizer, average=average)
+
+
+def read_epoch(
+    factors: Factors, split: Split, lengths: NDArray[np.int64], phases: Sequence[Phase], *, seed: int, number: int
+) -> tuple[Split, list[NDArray[np.int64]]]:
+    """The training texts as one epoch sees them, and its batches. `lengths`: of the texts before they were cut."""
+    labels = split.labels.cpu().numpy()
+    batches = training_batches(lengths, seed=seed, epoch=number, phases=phases, order=factors.order, labels=labels)
+    if factors.word_dropout:  # factor: word_dropout
+        split = split.without_words(factors.word_dropout, seed=seed, epoch=number)
+    return split, batches
 
 
 def train_epoch(

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from knockout import memory
-from knockout.data.batches import Split, load, training_batches
+from knockout.data.batches import Split, load
 from knockout.job import Job
 from knockout.model.encoder import Encoder, initialise
 from knockout.streams import stream
-from knockout.train import SYNC_STEPS, Meter, as_read, batching, build, peak_bytes, reset_peak, train_epoch
+from knockout.train import SYNC_STEPS, Meter, as_read, batching, build, peak_bytes, read_epoch, reset_peak, train_epoch
 from knockout.variants import Factors, Recipe
 
 TIMED_STEPS = 30
@@ -44,16 +44,10 @@ def training(job: Job) -> dict[str, float]:
     network = build(factors, recipe, job.seeds[0], texts, device)
     epochs = batching(factors, recipe, texts.train.count)
     sizes = [sum(phase.steps for phase in epoch) for epoch in epochs]
-    classes = data.train.labels.cpu().numpy()
     meter = Meter(steps=sum(sizes) + 3 * TIMED_STEPS + WARM_STEPS, sync_every=1 if device.type == "cpu" else SYNC_STEPS)
 
     def read(number: int) -> tuple[Split, list[NDArray[np.int64]]]:
-        batches = training_batches(
-            lengths, seed=job.seeds[0], epoch=number, phases=epochs[number - 1], order=factors.order, labels=classes
-        )
-        if factors.word_dropout:
-            return texts.train.without_words(factors.word_dropout, seed=job.seeds[0], epoch=number), batches
-        return texts.train, batches
+        return read_epoch(factors, texts.train, lengths, epochs[number - 1], seed=job.seeds[0], number=number)
 
     def seconds_of(split: Split, batches: list[NDArray[np.int64]]) -> float:
         _synchronise(device)
