@@ -293,7 +293,7 @@ def test_a_study_goes_by_its_folder_its_name_and_its_file(given: str, tmp_path: 
     (tmp_path / "quick").mkdir()  # such as the folder of `knockout init quick`
     told = knockout("pack", given, "--output", "packed.parquet", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
-    assert "packed.parquet: 110 records of 110 planned runs" in told.stdout
+    assert "packed.parquet: 132 records of 132 planned runs" in told.stdout
 
 
 @pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",)])

@@ -140,6 +140,7 @@ def test_interrupted_while_it_loads_it_says_nothing(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "knockout", "list"],
         env={**ENVIRONMENT, "PYTHONPATH": paths}, capture_output=True, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     )  # fmt: skip
     assert ended.returncode == -signal.SIGINT
     assert ended.stdout == ended.stderr == ""

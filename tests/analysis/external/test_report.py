@@ -136,7 +136,7 @@ def test_percent_signs_are_percent(tmp_path: Path, unit: list[str]) -> None:
     path = tmp_path / "excel.csv"
     rows = [f"{v};{s}.0;{80 + 3 * (v == 'v') + s % 3:.2f} %".replace(".", ",") for v in ("base", "v") for s in range(8)]
     path.write_text("variant;seed;accuracy\n" + "\n".join(rows).replace(",0;", ".0;") + "\n", encoding="utf-8")
-    assert re.search(r"v 8/8 0 of 8 \+3.00", compare(path, "--baseline", "base", *unit))
+    assert re.search(r"v 8/8 0 of 8 83\.\d+ ± \S+ \+3.00", compare(path, "--baseline", "base", *unit))
     page = path.with_name("excel_report") / "report.md"
     assert "8 (0, 1, 2, 3, 4, 5, 6, 7)" in page.read_text(encoding="utf-8")
     with pytest.raises(UserError, match="percent signs"):
