@@ -117,6 +117,11 @@ def test_the_id_of_a_run_is_that_of_what_is_trained(read: Callable[..., Study]) 
     assert len(set(ids)) == 1
 
 
+def test_differences_name_factors_before_the_recipe(read: Callable[..., Study]) -> None:
+    study = read('"mine"', rest='[variant.mine]\nepochs = 1\nd_model = 32\nnorm = "post"\n')
+    assert list(study.compared["mine"].differences(study.baseline)) == ["norm", "d_model", "epochs"]
+
+
 def test_crossings_may_hold_the_recipe(read: Callable[..., Study]) -> None:
     study = read('"deep", "heads_1"', top='cross = [["deep", "heads_1"]]', rest="[variant.deep]\nnum_layers = 6\n")
     cell = study.compared["deep__and__heads_1"]

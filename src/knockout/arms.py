@@ -33,8 +33,9 @@ class Arm:
 
     def differences(self, other: "Arm") -> dict[str, tuple[Any, Any]]:
         """field -> (its value in `other`, its value here), factors before the recipe."""
+        factors = changes(self.factors, other.factors)
         recipe = {} if self.recipe is None else changes(self.recipe, other.recipe)
-        return {**recipe, **changes(self.factors, other.factors)} if recipe else changes(self.factors, other.factors)
+        return {**factors, **{name: pair for name, pair in recipe.items() if name not in factors}}
 
     def changed(self, values: Mapping[str, Any]) -> "Arm":
         """This arm with other values of some fields. A name that factors and recipe share is a factor's."""
@@ -286,7 +287,7 @@ def build_faults(trainer: Trainer, arm: Arm, file: str, key: str) -> list[Fault]
 
 def _idle(trainer: Trainer, arm: Arm, base: Arm) -> str:
     """Why all that an arm changes is without effect in it and in the baseline; empty where something has one."""
-    without = {**trainer.without_effect(base.factors, base.recipe)}
+    without = trainer.without_effect(base.factors, base.recipe)
     mine = trainer.without_effect(arm.factors, arm.recipe)
     differing = arm.differences(base)
     if not differing or not all(name in mine and name in without for name in differing):
