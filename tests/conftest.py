@@ -11,8 +11,9 @@ from knockout import terminal
 SCREEN = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 """Variables by which a user says what the terminal is like."""
 
-for name in SCREEN:  # also for the processes that tests start: pytest-xdist sets COLUMNS in its workers
+for name in SCREEN:  # also for the processes that tests start
     os.environ.pop(name, None)
+    os.unsetenv(name)  # readline, which pytest imports, sets COLUMNS where os.environ does not see it
 
 
 @pytest.fixture(autouse=True)
