@@ -81,7 +81,12 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 def replace_text(path: Path, text: str) -> None:
     """Write a text file whole, in UTF-8 with line feeds as they are."""
-    replace_file(path, lambda file: file.write(text.encode()))
+    replace_bytes(path, text.encode())
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Write a file of these bytes whole."""
+    replace_file(path, lambda file: file.write(content))
 
 
 def replace_json(path: Path, value: Any) -> None:

@@ -128,6 +128,80 @@ class Predictions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Probe:
+    """Fixed examples of the training split, evaluated without dropout before the first step and at even steps.
+
+    The same examples at every step, in every run and of every variant: what changes is then the model alone, not the
+    batch. 256 of them are enough. A step has one value in each list; a loss that is not finite is kept as it is.
+    """
+
+    step: list[int]
+    """in ascending order; 0 is before the first step"""
+    loss: list[float]
+    """nats per example"""
+    correct: list[int]
+    count: int
+    """examples in the probe"""
+
+
+QUANTITIES = (
+    "gradient",
+    "ffn_output_gradient",
+    "attention_logit",
+    "attention_entropy",
+    "attention_peak",
+    "rank_residual",
+)
+"""What `Layers` may hold of a layer (packed records know them by their places: new ones go to the end):
+
+`gradient`: the norm of the gradient of its parameters, before clipping. `ffn_output_gradient`: of the output weight of
+its feed-forward network alone. `attention_logit`: the largest absolute logit of attention between real tokens.
+`attention_entropy`: the mean entropy of the attention weights of a token, over ln(number of real tokens).
+`attention_peak`: the share of tokens whose largest attention weight is above .9. `rank_residual`: the mean over texts
+of ||X - 1 mean(X)|| / ||X|| (Frobenius norms) of the layer's output X (tokens x features; Dong et al. 2021)."""
+
+EMBEDDING, HEAD = -1, -2
+"""What `Layers.layer` calls the parameters before the first layer, and those after the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers:
+    """Quantities of single layers at a few steps, such as 1, 2, 4, ..., 64, 100, 128, ... and the last one.
+
+    Four lists of one length; a row says: at this step this quantity of this layer had this value. A quantity, a layer
+    or a step that a model does not have is left out.
+    """
+
+    step: list[int]
+    """from 1; what is measured before the update of this step"""
+    quantity: list[str]
+    """of `QUANTITIES`"""
+    layer: list[int]
+    """0, 1, ... from the input on; `EMBEDDING` and `HEAD`"""
+    value: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionText:
+    """What every head attends to in one text. It is drawn, and no statistic uses it."""
+
+    example: int
+    """the text's place in its split, from 0"""
+    split: str
+    tokens: list[str]
+    """T of them, without padding"""
+    weights: list[list[list[list[float]]]]
+    """layers x heads x T queries x T keys, each from 0 to 1; kept to three decimals"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """Attention weights after the last step: one text or two, short ones, the same in all runs of a study."""
+
+    texts: list[AttentionText]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The result of one run."""
 
@@ -138,7 +212,10 @@ class Outcome:
     curve: Curve
     epochs: list[Epoch] = field(default_factory=list)
     predictions: Predictions | None = None
+    probe: Probe | None = None
+    layers: Layers | None = None
+    attention: Attention | None = None
     costs: dict[str, float | int] = field(default_factory=dict)
-    """train_seconds, eval_seconds, tokens, steps, parameters, peak_bytes."""
+    """train_seconds, eval_seconds, measure_seconds, tokens, steps, parameters, peak_bytes."""
     reason: str = ""
     """For a run that diverged: the value that was not finite, and the step."""

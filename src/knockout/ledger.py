@@ -92,6 +92,20 @@ def read_ledger(root: Path, *, damaged: Literal["set_aside", "report"] = "report
     return Ledger(root=root, records=records, attempts=ordered, damaged=tuple(lines))
 
 
+def read_packed(path: Path) -> Ledger:
+    """The records of one packed file alone, whatever else lies beside it."""
+    records: dict[str, Record] = {}
+    attempts: dict[str, list[Record]] = {}
+    packed, wrong = unpack(path)
+    for record in packed:
+        if record.status in RECORDED:
+            records.setdefault(record.run_id, record)
+        else:
+            attempts.setdefault(record.run_id, []).append(record)
+    ordered = {k: tuple(sorted(v, key=lambda r: str(r.outcome["ended"]))) for k, v in attempts.items()}
+    return Ledger(root=path.parent, records=records, attempts=ordered, damaged=tuple(wrong))
+
+
 FOLDERS = ("runs", "attempts", "running", "figures", "set_aside")
 FILES = ("starts.log", "trainer.json", "coordinator.json", "coordinator.lock")
 

@@ -11,7 +11,7 @@ FINISHED, MISSING, USER_FAULT, BUDGET_SPENT, OUTPUT_LOST, INTERRUPTED = 0, 1, 2,
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file. `knockout init` writes an example.")]
 
 
-def _folder_of(given: Path) -> Path:
+def folder_of(given: Path) -> Path:
     """The results folder that a study's folder, file or name stands for."""
     below = Path("results") / (given.stem if given.suffix == ".toml" else given)
     is_name = given.suffix == ".toml" or given.parent == Path()
@@ -23,8 +23,17 @@ StudyFolder = Annotated[
     Path,
     typer.Argument(
         metavar="STUDY",
-        callback=_folder_of,
+        callback=folder_of,
         help="A study's results folder, such as results/first_study; or its name or file, for results/NAME.",
+    ),
+]
+
+Figures = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--figures",
+        metavar="FORMAT",
+        help="Write the figures as pdf or png too, beside the SVG files. Can be repeated.",
     ),
 ]
 
@@ -39,6 +48,10 @@ Overrides = Annotated[
 ]
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and the last line only.")]
+
+Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead, for scripts (docs/json.md).")]
 
 
 class Unit(enum.StrEnum):

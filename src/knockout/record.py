@@ -5,7 +5,7 @@ import json
 import math
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -15,11 +15,15 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from knockout.files import json_text, sync, temporary_beside
 from knockout.job import RECORDED, Outcome, Status
 
-TableName = Literal["curve", "epochs", "predictions"]
+TableName = Literal["curve", "epochs", "predictions", "probe", "layers", "attention", "attention_tokens"]
+
+THOUSAND = 1000
+"""Attention weights are kept to three decimals: they are drawn, and packed ones take a quarter of the room."""
 
 FINAL_SHARE = 0.05
 """The last part of the steps that `final_loss` is the mean of."""
@@ -38,7 +42,7 @@ class Storage(Protocol):
 
     @property
     def packed(self) -> bool:
-        """Whether it has no folder of its own, and its curve is thinned."""
+        """Whether it has no folder of its own."""
 
     def has(self, name: TableName) -> bool: ...
 
@@ -101,6 +105,9 @@ class Record:
     def table(self, name: TableName) -> pa.Table:
         """`curve`: step, loss, learning_rate, grad_norm. `epochs`: epoch, step, loss, correct, count.
         `predictions`: example, label, predicted, and log_probability unless it is packed.
+        `probe`: step, loss, correct, count. `layers`: step, quantity, layer, value.
+        `attention`: text, example, split, layer, head, query, key, weight. `attention_tokens`: text, position, token.
+        What they hold is in `knockout.job`, their units in results/README.md.
 
         Raises `FileNotFoundError` if the run left no such table.
         """
@@ -285,6 +292,66 @@ def _write_tables(folder: Path, outcome: Outcome) -> None:
             "log_probability": pa.array(predictions.log_probability, pa.float32()),
         }
         pq.write_table(pa.table(columns), folder / "predictions.parquet", compression="zstd")
+    for name, table in measured_tables(outcome).items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def measured_tables(outcome: Outcome) -> dict[TableName, pa.Table]:
+    """The tables of what a trainer measured beside its results: probe, layers, attention; those that there are."""
+    tables: dict[TableName, pa.Table] = {}
+    if outcome.probe is not None:
+        probe = outcome.probe
+        columns = {
+            "step": pa.array(probe.step, pa.int32()),
+            "loss": pa.array(probe.loss, pa.float32()),
+            "correct": pa.array(probe.correct, pa.int32()),
+            "count": pa.array([probe.count] * len(probe.step), pa.int32()),
+        }
+        tables["probe"] = pa.table(columns)
+    if outcome.layers is not None:
+        layers = outcome.layers
+        columns = {
+            "step": pa.array(layers.step, pa.int32()),
+            "quantity": pa.array(layers.quantity, pa.string()),
+            "layer": pa.array(layers.layer, pa.int16()),
+            "value": pa.array(layers.value, pa.float32()),
+        }
+        tables["layers"] = pa.table(columns)
+    if outcome.attention is not None:
+        texts = outcome.attention.texts
+        thousandths = [np.rint(np.asarray(text.weights) * THOUSAND).astype("<u2") for text in texts]
+        tables["attention"] = attention_table([(t.example, t.split) for t in texts], thousandths)
+        tables["attention_tokens"] = tokens_table([[_writable(token) for token in text.tokens] for text in texts])
+    return tables
+
+
+def attention_table(texts: Sequence[tuple[int, str]], thousandths: Sequence[NDArray[np.uint16]]) -> pa.Table:
+    """The long table of attention weights of texts, each an example of a split; weights: layers x heads x T x T."""
+    parts = []
+    for number, ((example, split), weights) in enumerate(zip(texts, thousandths, strict=True)):
+        layer, head, query, key = np.indices(weights.shape).reshape(4, -1)
+        columns = {
+            "text": pa.array(np.full(weights.size, number), pa.int8()),
+            "example": pa.array(np.full(weights.size, example), pa.int32()),
+            "split": pa.DictionaryArray.from_arrays(np.zeros(weights.size, np.int32), [split]).cast(pa.string()),
+            "layer": pa.array(layer, pa.int8()),
+            "head": pa.array(head, pa.int8()),
+            "query": pa.array(query, pa.int16()),
+            "key": pa.array(key, pa.int16()),
+            "weight": pa.array((weights.ravel() / THOUSAND).astype(np.float32)),
+        }
+        parts.append(pa.table(columns))
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def tokens_table(texts: Sequence[Sequence[str]]) -> pa.Table:
+    """The table of the tokens of the texts of `attention_table`."""
+    columns = {
+        "text": pa.array([number for number, tokens in enumerate(texts) for _ in tokens], pa.int8()),
+        "position": pa.array([place for tokens in texts for place in range(len(tokens))], pa.int16()),
+        "token": pa.array([token for tokens in texts for token in tokens], pa.string()),
+    }
+    return pa.table(columns)
 
 
 def _sha256(path: Path) -> str:

@@ -94,6 +94,9 @@ of 133 MB held 524 MB once encoded, and 963 MB at the peak, while one large row 
 RUNS = Limits(file_bytes=100_000_000, rows=1_000_000, expanded_bytes=100_000_000, cell_characters=1_000_000)
 """For runs, one a row, whose cells are all held as Python texts."""
 
+STEPS = Limits(file_bytes=500_000_000, rows=4_000_000, expanded_bytes=500_000_000, cell_characters=1_000_000)
+"""For logs of steps, whose cells are held as Python texts too. Sized for 40 variants with 30 seeds of 2,000 steps."""
+
 
 def named_columns(columns: Iterable[str]) -> str:
     """Columns as messages name them."""

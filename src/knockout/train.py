@@ -6,6 +6,8 @@ epoch, and on the test split once. On CPU the same job gives the same bits, what
 
 Label smoothing and word dropout act in training only: a recorded training loss is the smoothed one, the losses on
 validation and test are not. With `weight_averaging` both are those of the averaged weights.
+
+What it measures besides, for instabilities and figures, is in `knockout.probing`; no result depends on it.
 """
 
 import contextlib
@@ -22,10 +24,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from knockout import memory
-from knockout.data.batches import Data, Split, evaluation_batches, load, training_batches
+from knockout.data.batches import Data, Split, evaluation_batches, load, training_batches, words
 from knockout.errors import UserError
 from knockout.job import Curve, Epoch, Job, Outcome, Predictions
 from knockout.model.encoder import Encoder, initialise
+from knockout.probing import Measuring, shown_texts
 from knockout.schedules import Phase, phases, rate_and_beta1
 from knockout.variants import PAPERS, VARIANTS, VERSION, Factors, Recipe, faults
 
@@ -46,7 +49,8 @@ def train(job: Job) -> list[Outcome]:
     data = load(job.data.path, job.device)
     texts = as_read(job.factors, job.recipe, data)
     lengths = data.train.lengths  # not cut, so that every run has the same batches
-    return [_run(job, seed, run_id, texts, lengths) for seed, run_id in zip(job.seeds, job.run_ids, strict=True)]
+    shown = shown_texts(data.test.lengths, data.test.labels.cpu().numpy())  # not cut: the same texts for every variant
+    return [_run(job, seed, run_id, texts, lengths, shown) for seed, run_id in zip(job.seeds, job.run_ids, strict=True)]
 
 
 def as_read(factors: Factors, recipe: Recipe, data: Data) -> Data:
@@ -138,8 +142,11 @@ class Network:
             weights.copy_(now)
 
 
-def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64]) -> Outcome:
-    """Build, train epoch by epoch, evaluate on the test split, and return what came of it."""
+def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64], shown: Sequence[int]) -> Outcome:
+    """Build, train epoch by epoch, evaluate on the test split, and return what came of it.
+
+    `shown`: the test texts whose attention is kept.
+    """
     factors, recipe = job.factors, job.recipe
     assert isinstance(factors, Factors)
     assert isinstance(recipe, Recipe)
@@ -151,6 +158,9 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
         steps=sum(phase.steps for epoch in epochs for phase in epoch),
         sync_every=1 if device.type == "cpu" else SYNC_STEPS,
     )
+    measuring = Measuring.of_run(
+        network.model, data, steps=meter.steps, trained=sum(phase.texts for epoch in epochs for phase in epoch)
+    )
     best: tuple[Epoch, dict[str, Tensor]] | None = None
     metrics: dict[str, dict[str, float | int]] = {}
     predictions, reason = None, ""
@@ -158,11 +168,14 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
         for number, cut in enumerate(epochs, 1):
             with meter.training():
                 train, batches = read_epoch(factors, data.train, lengths, cut, seed=seed, number=number)
-                train_epoch(job, factors, recipe, network, train, batches, meter)
+                train_epoch(job, factors, recipe, network, train, batches, meter, measuring)
             with meter.evaluating(), network.averaged():
                 epoch = _validate(job, recipe, network.model, data.validation, meter, number=number)
                 if recipe.weights == "best_validation" and (best is None or epoch.correct > best[0].correct):
                     best = epoch, network.weights()
+        assert job.data is not None
+        with meter.training():
+            measuring.attend(data.test, "test", shown, words(job.data.path))
         chosen = meter.epochs[-1]
         with meter.evaluating(), network.averaged():
             if best is not None:
@@ -173,6 +186,9 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
         metrics["test"] = {"loss": test_loss, "correct": _correct(predictions), "count": data.test.count}
     except Diverged as end:
         reason = str(end)
+    last = len(meter.curve.loss)
+    whole = all(math.isfinite(values[-1]) for values in (meter.curve.loss, meter.curve.grad_norm) if values)
+    probe, layers = measuring.results(last, diverged=not whole)
     return Outcome(
         run_id=run_id,
         status="diverged" if reason else "finished",
@@ -181,9 +197,13 @@ def _run(job: Job, seed: int, run_id: str, data: Data, lengths: NDArray[np.int64
         curve=meter.curve,
         epochs=meter.epochs,
         predictions=predictions,
+        probe=probe,
+        layers=layers,
+        attention=measuring.attention,
         costs={
-            "train_seconds": meter.train_seconds,
+            "train_seconds": meter.train_seconds - measuring.seconds,
             "eval_seconds": meter.eval_seconds,
+            "measure_seconds": measuring.seconds,
             "tokens": meter.tokens,
             "steps": len(meter.curve.loss),
             "parameters": network.vector.numel(),
@@ -245,11 +265,14 @@ def train_epoch(
     split: Split,
     batches: Sequence[NDArray[np.int64]],
     meter: Meter,
+    measuring: Measuring | None = None,
 ) -> None:
     """Train on every batch once. Raises `Diverged` at the first loss or gradient that is not finite."""
     model, vector, optimizer = network.model, network.vector, network.optimizer
     device, group = split.ids.device, optimizer.param_groups[0]
     model.train()
+    if measuring is not None and not meter.curve.learning_rate:
+        measuring.after_step(0)
     for step, batch in enumerate(batches, len(meter.curve.learning_rate) + 1):
         rate, beta1 = rate_and_beta1(
             factors.schedule, step, steps=meter.steps, warmup=factors.warmup, peak=recipe.learning_rate
@@ -258,6 +281,8 @@ def train_epoch(
         ids, mask, labels = split.batch(torch.from_numpy(batch).to(device), split.width(batch))
         loss = F.cross_entropy(model(ids, mask), labels, label_smoothing=factors.label_smoothing)
         gradients = torch.autograd.grad(loss, network.parameters)
+        if measuring is not None:
+            measuring.before_update(step, gradients)
         vector.grad = torch.cat([gradient.flatten() for gradient in gradients])
         norm = torch.nn.utils.clip_grad_norm_([vector], factors.clip_norm or math.inf)  # factor: clip_norm
         optimizer.step()
@@ -269,6 +294,8 @@ def train_epoch(
         if len(meter.pending) >= meter.sync_every or step == meter.steps:
             _read_back(meter)
             job.progress(step, meter.steps, meter.curve.loss[-1])
+        if measuring is not None:
+            measuring.after_step(step)
 
 
 def _validate(job: Job, recipe: Recipe, model: Encoder, split: Split, meter: Meter, *, number: int) -> Epoch:

@@ -70,7 +70,7 @@ MADE_AGAIN = (
     "lock",
 )
 """What says nothing that is not elsewhere."""
-OF_REPORT = re.compile(r"(report|analysis|\w+\.csv|figures/).*")
+OF_REPORT = re.compile(r"(report|details|tables|analysis|\w+\.csv|figures/).*")
 
 Damage = Callable[[Path], None]
 
@@ -172,7 +172,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy to damage. Reports are made without their figures, which take most of the time."""
-    monkeypatch.setattr(figures, "draw_all", lambda *_: ())
+    monkeypatch.setattr(figures, "draw_all", lambda *_, **__: ())
     shutil.copytree(whole, tmp_path / "copy")
     return tmp_path / "copy"
 

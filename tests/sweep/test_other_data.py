@@ -47,7 +47,7 @@ def report_of(study: Path) -> str:
     verb = [*COMMAND, "report", str(root_of(study))]
     told = subprocess.run(verb, env=ENVIRONMENT, capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
-    return (root_of(study) / "report.md").read_text(encoding="utf-8")
+    return (root_of(study) / "details.md").read_text(encoding="utf-8")
 
 
 def write(tmp_path: Path, name: str, source: Path, *, tokens: str, length: int, epochs: int) -> Path:

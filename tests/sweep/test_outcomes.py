@@ -16,7 +16,8 @@ import torch
 from knockout.job import Curve, Epoch, Outcome, Predictions
 from knockout.ledger import read_ledger
 from knockout.record import write_record
-from knockout.sweep.outcomes import SHOWN_FAULTS, AnswerError, outcomes_of, plain_number, sequence_of
+from knockout.sweep.outcomes import SHOWN_FAULTS, AnswerError, outcomes_of
+from knockout.sweep.plain import plain_number, sequence_of
 
 ID = "a" * 64
 NAN, INF = math.nan, math.inf

@@ -109,7 +109,7 @@ def test_the_trainer_of_the_page_runs_from_anywhere_and_an_edit_is_named_until_i
     assert len(set(sources(folder))) == 1
     assert "trainer:" not in shown(folder, "status")
     assert "no_squares" in shown(folder, "report")
-    report = folder / "results" / "mine" / "report.md"
+    report = folder / "results" / "mine" / "details.md"
     clean = report.read_text(encoding="utf-8")
     assert f"sha256 {sources(folder)[0]} (9 runs)" in clean
 

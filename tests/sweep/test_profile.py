@@ -169,8 +169,8 @@ def test_the_built_in_trainer_from_the_command_to_the_report(tmp_path: Path, cac
     ran = knockout("run", "tiny.toml", cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert knockout("publish", "results/tiny", "--to", "public", cwd=tmp_path).returncode == 0
-    page = (tmp_path / "public" / "tiny" / "report.md").read_text(encoding="utf-8")
-    assert "## Systems side by side" in page
+    page = (tmp_path / "public" / "tiny" / "details.md").read_text(encoding="utf-8")
+    assert "### Systems side by side" in page
     assert read_profile(tmp_path / "public" / "tiny") == (base, variant)
 
 
@@ -185,7 +185,7 @@ def test_a_damaged_table_is_set_aside_and_the_report_says_so(toy: WriteToy) -> N
     assert why in knockout("status", str(root), cwd=study.parent).stdout
     told = knockout("report", str(root), cwd=study.parent)
     assert told.returncode == 0, told.stderr
-    assert why in (root / "report.md").read_text(encoding="utf-8")
+    assert why in (root / "details.md").read_text(encoding="utf-8")
     told = knockout("publish", str(root), "--to", "public", cwd=study.parent)
     assert (told.returncode, why in told.stderr) == (2, True)
     knockout("run", "toy.toml", cwd=study.parent)

@@ -8,6 +8,7 @@ Dimensions: N texts, B batch, T tokens of the longest text in the batch.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -125,6 +126,14 @@ def load(path: Path, device: str) -> Data:
             validation=split("validation"),
             test=split("test"),
         )
+
+
+@lru_cache(maxsize=2)
+def words(path: Path) -> list[str]:
+    """The tokens of prepared data by their ids, as texts; empty for data without them, which an older version made."""
+    with np.load(path, allow_pickle=False) as file:
+        read: list[str] = json.loads(file["words"].tobytes()) if "words" in file else []
+    return read
 
 
 def training_batches(

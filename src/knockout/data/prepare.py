@@ -99,6 +99,8 @@ def _arrays(corpus: Corpus, spec: DataSpec) -> tuple[dict[str, NDArray[np.intege
     )
     size = tokenizer.get_vocab_size()
     arrays: dict[str, NDArray[np.integer[Any]]] = {"shape": np.array([size, len(corpus.classes), spec.max_length])}
+    words = json.dumps(vocabulary.words(tokenizer), ensure_ascii=False).encode()
+    arrays["words"] = np.frombuffer(words, np.uint8)
     for split in SPLITS:
         texts = corpus.splits[split]
         if split == "test":

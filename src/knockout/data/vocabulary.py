@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from knockout.data.corpus import DataError
 
@@ -64,6 +64,15 @@ def _learn_bpe(texts: Sequence[str], vocabulary_size: int, min_frequency: int) -
     )
     tokenizer.train_from_iterator(texts, trainer, length=len(texts))
     return tokenizer
+
+
+def words(tokenizer: Tokenizer) -> list[str]:
+    """The tokens by their ids, as a reader knows them: of `bpe` the bytes as text, with the space before a word."""
+    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    if not isinstance(tokenizer.model, models.BPE):
+        return [token for token, _ in tokens]
+    decoder = decoders.ByteLevel()
+    return [token if number < len(SPECIALS) else decoder.decode([token]) for token, number in tokens]
 
 
 def twins(texts: Iterable[str], tokens: Literal["word", "char", "bpe"]) -> dict[str, str]:

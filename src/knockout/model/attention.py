@@ -128,15 +128,28 @@ class Attention(nn.Module):
 
     def weigh(self, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, bias: Tensor | None) -> Tensor:
         """Queries, keys and values (B, H, T, K) -> (B, T, H * K), by weights that are held in memory."""
-        logits = q @ k.mT * self.scale  # (B, H, T, T)
-        if bias is not None:
-            logits = logits + bias.to(q.dtype)
-        if padding is not None and self.mask_fill != "after_softmax":  # factor: mask_fill
-            logits = logits.masked_fill(padding, -1e9 if self.mask_fill == "minus_1e9" else float("-inf"))
-        weights: Tensor = logits.softmax(-1)
-        if padding is not None and self.mask_fill == "after_softmax":
-            weights = weights.masked_fill(padding, 0.0)
+        weights = self.normalised(self.logits(q, k, bias), padding)  # (B, H, T, T)
         if self.weights_dropout is not None:
             weights = self.weights_dropout(weights)
         mixed: Tensor = weights @ v  # (B, H, T, K)
         return mixed.transpose(1, 2).flatten(2)
+
+    def logits(self, q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor:
+        """Queries and keys (B, H, T, K) -> (B, H, T, T), padding among them."""
+        logits = q @ k.mT * self.scale
+        return logits if bias is None else logits + bias.to(q.dtype)
+
+    def normalised(self, logits: Tensor, padding: Tensor | None) -> Tensor:
+        """Logits (B, H, T, T) -> weights, before dropout; `padding` (B, 1, 1, T) is True where a key is none."""
+        if padding is not None and self.mask_fill != "after_softmax":  # factor: mask_fill
+            logits = logits.masked_fill(padding, -1e9 if self.mask_fill == "minus_1e9" else float("-inf"))
+        weights = logits.softmax(-1)
+        if padding is not None and self.mask_fill == "after_softmax":
+            weights = weights.masked_fill(padding, 0.0)
+        return weights
+
+    def seen(self, x: Tensor, mask: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The logits and the weights (both (B, H, T, T), before dropout) of `forward`, computed by no fused kernel."""
+        q, k, _ = self.project(x).view(*x.shape[:2], 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        logits = self.logits(q, k, bias)
+        return logits, self.normalised(logits, None if mask is None else ~mask[:, None, None, :])

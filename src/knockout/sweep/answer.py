@@ -39,7 +39,7 @@ class Answer:
     """what the screen and Optuna show of it"""
     epochs: LearningCurve = ()
     seconds: float = 0.0
-    """of training and evaluation"""
+    """of training, evaluation and measuring"""
     test: Mapping[str, float | int] = field(default_factory=dict)
     """the test split's correct, count, and whatever else was measured; empty where there is none"""
 
@@ -77,6 +77,11 @@ def learning_curve(record: Record) -> LearningCurve:
     return tuple((int(row["epoch"]), accuracy(row)) for row in record.table("epochs").to_pylist())
 
 
+def seconds_of(costs: Mapping[str, float | int]) -> float:
+    """The seconds that a run took by its costs, 0 where they do not say."""
+    return sum((costs.get(name, 0.0) for name in ("train_seconds", "eval_seconds", "measure_seconds")), 0.0)
+
+
 def answer_of_record(run: Run, record: Record, *, curve: LearningCurve | None = None) -> Answer:
     """The answer that the worker of an existing record gave, or would have given. `curve`: where it was read before."""
     costs = record.outcome["costs"]
@@ -86,7 +91,7 @@ def answer_of_record(run: Run, record: Record, *, curve: LearningCurve | None = 
         reason=record.outcome["reason"],
         objective=objective(record.outcome["metrics"]),
         epochs=learning_curve(record) if curve is None else curve,
-        seconds=costs.get("train_seconds", 0.0) + costs.get("eval_seconds", 0.0),
+        seconds=seconds_of(costs),
         test=test_metrics(record.outcome["metrics"]),
     )
 
@@ -99,6 +104,6 @@ def answer_of_outcome(run: Run, outcome: Outcome) -> Answer:
         reason=outcome.reason,
         objective=objective(outcome.metrics),
         epochs=tuple((e.epoch, accuracy({"correct": e.correct, "count": e.count})) for e in outcome.epochs),
-        seconds=outcome.costs.get("train_seconds", 0.0) + outcome.costs.get("eval_seconds", 0.0),
+        seconds=seconds_of(outcome.costs),
         test=test_metrics(outcome.metrics),
     )

@@ -6,25 +6,19 @@ returned and what is expected.
 """
 
 import math
-import numbers
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any, TypeGuard, get_args
+from typing import TypeGuard, get_args
 
 from knockout.job import RECORDED, Curve, Epoch, Outcome, Predictions, Status
 from knockout.strict import got_text, nearest
+from knockout.sweep.measurements import attention_of, layers_of, probe_of
+from knockout.sweep.plain import CLASSES, ROUNDING, Reading, sequence_of, shown
 
 SHOWN_FAULTS = 3
-LARGEST_WHOLE = 2**53
-"""Beyond it, not every whole number is a float."""
 LARGEST_FLOAT32 = 3.4e38
 """Curves are kept in this precision, in which a larger number is infinite."""
-CLASSES = 2**15
-"""Packed predictions have 16 bits."""
-ROUNDING = 1e-3
-"""By how much a log probability in half precision may exceed 0."""
 WHOLE_COSTS = ("tokens", "steps", "parameters", "peak_bytes")
 
 NOTHING = Curve(loss=[], learning_rate=[], grad_norm=[])
@@ -38,6 +32,10 @@ EXAMPLES = {
     "curve": "curve=Curve(loss=[0.69, 0.61], learning_rate=[0.1, 0.1], grad_norm=[1.3, 0.9])",
     "epochs": "epochs=[Epoch(epoch=1, step=50, loss=0.52, correct=81, count=100)]",
     "predictions": "predictions=Predictions(label=[0, 1], predicted=[0, 0], log_probability=[-0.1, -1.6])",
+    "probe": "probe=Probe(step=[0, 50, 100], loss=[0.69, 0.55, 0.41], correct=[128, 180, 211], count=256)",
+    "layers": 'layers=Layers(step=[1, 1], quantity=["gradient", "gradient"], layer=[0, 1], value=[0.02, 0.05])',
+    "attention": 'attention=Attention(texts=[AttentionText(example=3, split="test", tokens=["a", "b"],'
+    " weights=[[[[0.9, 0.1], [0.5, 0.5]]]])])",
     "costs": 'costs={"train_seconds": 12.5, "eval_seconds": 0.8, "steps": 100}',
 }
 """part of an answer -> how it is written"""
@@ -100,10 +98,19 @@ def checked(outcome: Outcome) -> Outcome:
         curve=read.curve(outcome.curve),
         epochs=read.epochs(outcome.epochs),
         predictions=None,
+        probe=probe_of(read, outcome.probe),
+        layers=layers_of(read, outcome.layers),
+        attention=None,
         costs=read.costs(outcome.costs),
     )
-    if not read.diverged:  # predictions of a model that diverged say nothing, and may be no numbers at all
-        plain = replace(plain, predictions=read.predictions(outcome.predictions))
+    if (
+        not read.diverged
+    ):  # predictions and attention of a model that diverged say nothing, and may be no numbers at all
+        plain = replace(
+            plain,
+            predictions=read.predictions(outcome.predictions),
+            attention=attention_of(read, outcome.attention),
+        )
         read.compare(plain)
     if read.faults:
         return crashed(outcome.run_id, str(AnswerError(read.faults[0][0], [text for _, text in read.faults])))
@@ -123,25 +130,22 @@ def _until_it_diverged(outcome: Outcome, not_finite: Sequence[str]) -> Outcome:
         metrics={s: m for s, m in outcome.metrics.items() if all(map(math.isfinite, m.values()))},
         curve=Curve(loss=curve.loss[:end], learning_rate=curve.learning_rate[:end], grad_norm=curve.grad_norm[:end]),
         epochs=outcome.epochs[:bad],
+        attention=None,
     )
 
 
-class _Reading:
+class _Reading(Reading):
     """One outcome as it is read part by part: its faults, and what in it is not finite."""
 
     def __init__(self, *, finished: bool) -> None:
+        super().__init__()
         self.finished = finished
-        self.faults: list[tuple[str, str]] = []
-        """part of the answer, and what is wrong with it"""
         self.not_finite: list[str] = []
 
     @property
     def diverged(self) -> bool:
         """Whether the trainer says so, or a number read so far does."""
         return not self.finished or bool(self.not_finite)
-
-    def fault(self, where: str, got: str, expected: str) -> None:
-        self.faults.append((where.partition("[")[0].partition(".")[0], f"{where}: got {got}; expected {expected}"))
 
     def metrics(self, given: object) -> dict[str, dict[str, float | int]]:
         """split -> metric -> value. Faults are a split without counts, and a finished run without a test split."""
@@ -267,104 +271,6 @@ class _Reading:
             self.fault(
                 "predictions", f"{correct} that are correct", f'metrics["test"]["correct"] = {test["correct"]} of them'
             )
-
-    def counts(self, where: str, key: str, correct: object, count: object) -> tuple[int, int]:
-        before = len(self.faults)
-        c = self.whole(where + key.format("correct"), correct)
-        n = self.whole(where + key.format("count"), count, least=1)
-        if len(self.faults) == before and c > n:
-            self.fault(where, f"correct = {c}, count = {n}", "correct of at most count")
-        return c, n
-
-    def whole(self, where: str, value: object, *, least: int = 0) -> int:
-        number = plain_number(value)
-        if number is None or not least <= number <= LARGEST_WHOLE or number != int(number):
-            self.fault(where, shown(value), f"a whole number of at least {least}")
-            return least
-        return int(number)
-
-    def number(self, where: str, value: object) -> float | int:
-        number = plain_number(value)
-        if number is None:
-            self.fault(where, shown(value), "a number")
-            return 0
-        return number
-
-    def numbers(self, where: str, given: object) -> list[float]:
-        return [float(value) for value in self._list(where, given, plain_number, "numbers")]
-
-    def classes(self, where: str, given: object, *, least: int) -> list[int]:
-        def number(value: object) -> int | None:
-            plain = plain_number(value)
-            return int(plain) if plain is not None and least <= plain < CLASSES and plain == int(plain) else None
-
-        return [int(v) for v in self._list(where, given, number, f"whole numbers from {least} to {CLASSES - 1}")]
-
-    def _list(
-        self, where: str, given: object, read: Callable[[object], float | int | None], what: str
-    ) -> list[float | int]:
-        items = sequence_of(given)
-        if items is None:
-            self.fault(where, shown(given), f"a list of {what}")
-            return []
-        values: list[float | int] = []
-        for i, item in enumerate(items):
-            value = read(item)
-            if value is None:
-                self.fault(f"{where}[{i}]", shown(item), what)
-                return []
-            values.append(value)
-        return values
-
-    def equal_lengths(self, where: str, **lists: Sequence[object]) -> None:
-        if not self.faults and len({len(values) for values in lists.values()}) > 1:
-            got = ", ".join(f"{len(values)} of {name}" for name, values in lists.items())
-            self.fault(where, got, "lists of one length")
-
-
-def plain_number(value: object) -> float | int | None:
-    """A number of Python, numpy or torch as a plain one; `None` for everything else, a truth value among it."""
-    if type(value) is float or type(value) is int:
-        return value if type(value) is float or abs(value) < 2**1000 else None
-    item = getattr(value, "item", None)
-    try:
-        if callable(item):
-            value = item()
-        if isinstance(value, bool):
-            return None
-        if isinstance(value, numbers.Integral) or (
-            not isinstance(value, numbers.Number) and hasattr(value, "__index__")
-        ):
-            return plain_number(operator.index(value))
-        if isinstance(value, numbers.Real | Decimal):
-            return float(value)
-    except Exception:  # a tensor of many numbers, and whatever else an object of a user's may do
-        return None
-    return None
-
-
-def sequence_of(value: object) -> list[Any] | None:
-    """The items of a list, an array, a tensor or another ordered collection; `None` for everything else."""
-    if isinstance(value, list):
-        return value
-    tolist = getattr(value, "tolist", None)
-    if callable(tolist):
-        items = tolist()
-        return items if isinstance(items, list) else None
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | set | frozenset):
-        return list(value)
-    return None
-
-
-def shown(value: object) -> str:
-    """A value for a message: its kind where that says more than its text."""
-    if value is None:
-        return "None"
-    if isinstance(value, float | int | str | list | tuple | dict):
-        return got_text(value)
-    number = plain_number(value)
-    kind = type(value).__name__
-    return f"{'an' if kind[:1] in 'AEIOaeio' else 'a'} {kind}" + ("" if number is None else f" of {number}")
 
 
 def _is_table(value: object) -> TypeGuard[Mapping[object, object]]:

@@ -20,7 +20,7 @@ from knockout.ledger import Ledger, read_ledger
 from knockout.record import Record
 from knockout.strict import printable
 from knockout.study import Run
-from knockout.sweep.answer import accuracy, answer_of_record, learning_curve
+from knockout.sweep.answer import accuracy, answer_of_record, learning_curve, seconds_of
 from knockout.sweep.optuna_mirror import trial_of
 from knockout.sweep.owner import Progress, read_progress, run_held
 
@@ -178,7 +178,7 @@ def _began(record: Record | None, ended: datetime | None) -> datetime:
     if record is None or ended is None:
         return ended or datetime.now()
     costs = record.outcome["costs"]
-    return ended - timedelta(seconds=costs.get("train_seconds", 0.0) + costs.get("eval_seconds", 0.0))
+    return ended - timedelta(seconds=seconds_of(costs))
 
 
 def _facts(record: Record) -> dict[str, Any]:

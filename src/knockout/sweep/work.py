@@ -24,7 +24,7 @@ from knockout.screen import open_closed
 from knockout.study import Run
 from knockout.sweep.answer import Answer, answer_of_outcome, answer_of_record
 from knockout.sweep.examples import expected_examples, why_others
-from knockout.sweep.outcomes import AnswerError, crashed, outcomes_of, plain_number, shown
+from knockout.sweep.outcomes import AnswerError, crashed, outcomes_of
 from knockout.sweep.owner import (
     Coordinator,
     Progress,
@@ -35,6 +35,7 @@ from knockout.sweep.owner import (
     now,
     write_progress,
 )
+from knockout.sweep.plain import plain_number, shown
 from knockout.trainer_source import trainer_source
 
 PROGRESS_SECONDS = 0.5
