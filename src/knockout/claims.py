@@ -3,11 +3,46 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from knockout.plan import Plan
 from knockout.strict import Fault, Faults, build, got_text, nearest
 from knockout.variants import BASELINE
+
+Score = Literal["accuracy", "macro_f1", "log_loss", "final_loss", "failures"]
+"""The other metrics that a claim may be on."""
+
+Measure = Literal[
+    "spikes",
+    "large_spikes",
+    "gradient_spikes",
+    "drawdown",
+    "drawdown_tail",
+    "excursion_area",
+    "total_variation",
+    "short_term_risk",
+    "short_term_iqr",
+    "blow_up",
+    "plateau",
+    "mean_probe_loss",
+    "excess_early",
+    "excess_late",
+    "early_peak",
+    "early_jitter",
+    "gradient_outliers",
+    "early_gradient",
+    "clipped",
+    "depth_ratio_init",
+    "depth_ratio_100",
+    "depth_ratio_end",
+    "attention_logit_init",
+    "attention_logit",
+    "attention_entropy",
+    "attention_peak",
+    "rank_residual_init",
+    "rank_residual_end",
+]
+"""The measures of instability that a claim may be on, as `analysis.inference.curve_metrics` has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +52,7 @@ class Claim:
     id: str
     variant: str
     says: Literal["better", "worse", "equal"]
-    metric: Literal["accuracy", "macro_f1", "log_loss", "final_loss", "failures"] = "accuracy"
+    metric: Literal[Score, Measure] = "accuracy"
     text: str = ""
 
 
@@ -57,7 +92,7 @@ def read_claims(
 
 def claim_metrics(claims: tuple[Claim, ...], plan: Plan, file: str) -> list[Fault]:
     """The claims on a metric that is neither the plan's nor one with a rule of its own."""
-    allowed = list(dict.fromkeys([plan.metric, "log_loss", "final_loss", "failures"]))
+    allowed = list(dict.fromkeys([plan.metric, "log_loss", "final_loss", "failures", *get_args(Measure)]))
     return [
         Fault(
             file=file,

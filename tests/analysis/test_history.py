@@ -40,7 +40,7 @@ def test_a_variant_that_was_added_later_is_exploratory(build_study: BuildStudy) 
     report = write_report(root)
     assert history.exploratory(report.results) == {"no_scale": "added after the first run"}
     html = report.paths["report.html"].read_text(encoding="utf-8")
-    rows = [line for line in html.splitlines() if '<th class="name">' in line and "→" in line]
+    rows = [line for line in html.splitlines() if '<th scope="row" class="name">' in line and "→" in line]
     assert [">exploratory<" in row for row in rows] == [False, True]
     assert "CHANGED since the first run" in html
     last = report.paths["contrasts.csv"].read_text(encoding="utf-8").splitlines()[-1]
@@ -66,7 +66,7 @@ def test_a_variant_that_was_dropped_still_counts(build_study: BuildStudy) -> Non
     report = write_report(root)
     assert history.dropped(report.results) == ["no_scale"]
     assert [c.family for c in report.contrasts] == [2]
-    assert "no_scale (still counted by Holm)" in report.paths["report.md"].read_text(encoding="utf-8")
+    assert "no_scale (still counted by Holm)" in report.paths["details.md"].read_text(encoding="utf-8")
     assert report.results.others == 3
 
 
@@ -76,7 +76,7 @@ def test_claims_that_were_turned_later_are_exploratory(build_study: BuildStudy) 
     assert history.later_claims(load(root)) == set()
     _again(root, ["heads_1"], 3, claims=CLAIM.format("better"))
     assert history.later_claims(load(root)) == {"X"}
-    assert "exploratory: stated after" in write_report(root).paths["report.md"].read_text(encoding="utf-8")
+    assert "exploratory: stated after" in write_report(root).paths["details.md"].read_text(encoding="utf-8")
 
 
 def _head(root: Path) -> str:

@@ -9,7 +9,7 @@ import pytest
 from knockout.analysis.results import ResultsError, dead_runs, load
 from knockout.design import DesignError, write_design
 from knockout.files import replace_json
-from knockout.job import Outcome, Predictions
+from knockout.job import Attention, AttentionText, Layers, Outcome, Predictions, Probe
 from knockout.ledger import read_ledger
 from knockout.packed import pack
 from knockout.study import Study, read_study
@@ -50,6 +50,34 @@ def test_one_row_per_planned_run_in_the_order_of_the_design(build_study: BuildSt
     assert results.others == 0
     assert results.damaged == ()
     assert results.notes == ()
+
+
+def test_what_runs_measured_is_there_by_run_and_of_those_that_measured_it(build_study: BuildStudy) -> None:
+    root = build_study({"baseline": ["missing", 300], "heads_1": [300, "diverged"]})
+    study = read_study(root.parent / "synthetic.toml")
+    run = write_design(root, study, data_id=DATA_ID, data_summary=data_summary())[0]
+    answer = dataclasses.replace(
+        outcome(run, 300),
+        probe=Probe(step=[0, 20], loss=[0.75, 0.5], correct=[128, 200], count=256),
+        layers=Layers(step=[1], quantity=["gradient"], layer=[-1], value=[0.5]),
+        attention=Attention(texts=[AttentionText(example=3, split="test", tokens=["a"], weights=[[[[1.0]]]])]),
+    )
+    write_run(root, study, run, 300, answer=answer)
+    results = load(root)
+    for tables in (results.probes, results.layers, results.attention, results.attention_tokens):
+        assert list(tables) == [run.id]
+        assert "nobody" not in tables
+    assert results.probes[run.id].to_dict("list") == {
+        "step": [0, 20], "loss": [0.75, 0.5], "correct": [128, 200], "count": [256, 256]
+    }  # fmt: skip
+    assert results.layers[run.id].to_dict("list") == {
+        "step": [1], "quantity": ["gradient"], "layer": [-1], "value": [0.5]
+    }  # fmt: skip
+    (row,) = results.attention[run.id].to_dict("records")
+    assert row == {
+        "text": 0, "example": 3, "split": "test", "layer": 0, "head": 0, "query": 0, "key": 0, "weight": 1.0
+    }  # fmt: skip
+    assert results.attention_tokens[run.id].to_dict("records") == [{"text": 0, "position": 0, "token": "a"}]
 
 
 def test_without_predictions_dead_is_the_majority_share_and_two_standard_errors(build_study: BuildStudy) -> None:

@@ -5,6 +5,8 @@ from knockout.analysis import compare
 
 from knockout.analysis.external.compare import compare, compare_unpaired
 from knockout.analysis.external.frame import FrameError
+from knockout.analysis.external.step_curves import curves
+from knockout.analysis.report.curves_alone import Curves
 from knockout.analysis.report.printed import Comparison, Contrast
 from knockout.analysis.report.unpaired import UnpairedComparison
 from knockout.analysis.stats.trace import replay
@@ -13,10 +15,12 @@ from knockout.study import Plan
 __all__ = [
     "Comparison",
     "Contrast",
+    "Curves",
     "FrameError",
     "Plan",
     "UnpairedComparison",
     "compare",
     "compare_unpaired",
+    "curves",
     "replay",
 ]

@@ -211,6 +211,16 @@ def _source_rows(change: SourceChange) -> list[tuple[str, str]]:
     return [("Source of the trainer", "; ".join(made))] if made else []
 
 
+def trained_with(results: Results) -> list[tuple[str, str]]:
+    """The software that trained the runs, as (name, "name version"), as far as the records say."""
+    names = {"torch": "torch", "python": "Python", "knockout": "knockout"}
+    rows = []
+    for column, name in names.items():
+        known = sorted({str(v) for v in results.costs[column].dropna()}) if column in results.costs else []
+        rows += [(name, f"{name} {' and '.join(known)}")] if known else []
+    return rows
+
+
 def workers(results: Results) -> str:
     """How many workers shared the machine, as the records say."""
     workers = results.costs.get("workers")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from knockout.analysis.inference.dead import Answers
 from knockout.analysis.stats.scores import macro_f1
+from knockout.packed import is_thinned
 from knockout.record import Record, class_losses
 
 
@@ -65,7 +66,10 @@ def _macro_f1(_: Record, predictions: Predictions | None) -> float | None:
 
 def _steps(record: Record, _: Predictions | None) -> int | None:
     steps: int | None = record.outcome["costs"].get("steps")
-    return record.table("curve").num_rows if steps is None and not record.packed else steps
+    if steps is not None or not record.has("curve"):
+        return steps
+    curve = record.table("curve")
+    return None if is_thinned(curve) else int(curve.num_rows)
 
 
 SCORES = (*_split_columns("test", macro_f1=True), *_split_columns("validation", macro_f1=False))

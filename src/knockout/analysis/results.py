@@ -5,7 +5,7 @@ analysis/RULES.md, step 1.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -24,9 +24,9 @@ from knockout.design import Design, absence, read_design
 from knockout.errors import UserError
 from knockout.job import RECORDED
 from knockout.ledger import Ledger, read_ledger
-from knockout.packed import thin
+from knockout.packed import is_thinned, thin
 from knockout.plan import Plan
-from knockout.record import Record
+from knockout.record import Record, TableName
 from knockout.source_changes import SourceChange, change_in_folder
 
 
@@ -53,10 +53,20 @@ class Results:
     """run id -> step, loss (nats), learning_rate, grad_norm"""
     epochs: Mapping[str, pd.DataFrame]
     """run id -> epoch, step, loss (nats), correct, count of the validation split"""
+    probes: Mapping[str, pd.DataFrame]
+    """run id -> step, loss (nats), correct, count of the probe; of runs that recorded one, read when it is asked for"""
+    layers: Mapping[str, pd.DataFrame]
+    """run id -> step, quantity, layer, value (`knockout.job.Layers`), as `probes`"""
+    attention: Mapping[str, pd.DataFrame]
+    """run id -> text, example, split, layer, head, query, key, weight (0 to 1), as `probes`"""
+    attention_tokens: Mapping[str, pd.DataFrame]
+    """run id -> text, position, token of the texts in `attention`"""
     metric: Metric
     """the plan's"""
     correctness: Mapping[tuple[str, Seed], NDArray[np.bool_]]
     """(variant, seed) -> for each test example whether it was predicted rightly, of runs that kept predictions"""
+    labels_sha256: str | None
+    """of the labels of the test examples, in their order; `None` where no run kept predictions"""
     damaged: tuple[str, ...]
     change: SourceChange
     """the sources of the trainer that the results were made with"""
@@ -120,6 +130,24 @@ class Results:
         return list(takewhile(lambda seed: seed not in wanting, self.seeds))
 
 
+class Tables(Mapping[str, pd.DataFrame]):
+    """One table of each record that has it, as run id -> frame. A table is read each time that it is asked for."""
+
+    def __init__(self, records: Mapping[str, Record], name: TableName) -> None:
+        self._name: TableName = name
+        self._records = {run_id: record for run_id, record in records.items() if record.has(name)}
+
+    def __getitem__(self, run_id: str) -> pd.DataFrame:
+        frame: pd.DataFrame = self._records[run_id].table(self._name).to_pandas()
+        return frame
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+
 MOVE = "move the wrong one out of runs/, and run the study again"
 
 COLUMNS = {"accuracy": "test_correct", "macro_f1": "test_macro_f1", "log_loss": "test_loss"}
@@ -135,8 +163,9 @@ def _metric(name: str, plan: Plan, runs: pd.DataFrame) -> Metric:
     return raw(name, better="lower", margin=plan.margin if plan.metric == name else 0.01, unit="nats")
 
 
-def load(root: Path, *, design: Design | None = None) -> Results:
-    """Read and check a study's folder; `design`: the study as it would be laid down there, instead of what was.
+def load(root: Path, *, design: Design | None = None, ledger: Ledger | None = None) -> Results:
+    """Read and check a study's folder; `design`: the study as it would be laid down there, instead of what was;
+    `ledger`: its records, instead of all that are there.
 
     Raises `ResultsError` when there is no design, when a run is recorded twice, or when records contradict each other
     or themselves: test sets that differ, counts that are not those of the predictions.
@@ -144,7 +173,7 @@ def load(root: Path, *, design: Design | None = None) -> Results:
     design = read_design(root) if design is None else design
     if design is None:
         raise ResultsError(absence(root))
-    ledger = read_ledger(root)
+    ledger = read_ledger(root) if ledger is None else ledger
     _check_once(root, ledger, design)
     records = {run.id: ledger.records[run.id] for run in design.runs if run.id in ledger.records}
     _check_seeds(records, design)
@@ -166,6 +195,11 @@ def load(root: Path, *, design: Design | None = None) -> Results:
         costs=pd.DataFrame([_costs(*run, ledger) for run in planned], dtype=object),  # counts stay whole beside gaps
         curves=_curves(records),
         epochs={i: r.table("epochs").to_pandas() for i, r in records.items() if r.has("epochs")},
+        probes=Tables(records, "probe"),
+        layers=Tables(records, "layers"),
+        attention=Tables(records, "attention"),
+        attention_tokens=Tables(records, "attention_tokens"),
+        labels_sha256=next((p.labels_sha256 for p in predictions.values() if p is not None), None),
         damaged=ledger.damaged,
         change=change_in_folder(root, design, ledger),
         others=len(set(ledger.records) - set(records)),
@@ -190,10 +224,10 @@ def dead_runs(root: Path) -> list[tuple[str, int]]:
 
 
 def _curves(records: Mapping[str, Record]) -> dict[str, pd.DataFrame]:
-    """Curves on one grid: where one is packed and so thinned, all are."""
-    thinned = any(record.packed for record in records.values())
+    """Curves on one grid: where one is thinned, as an earlier version packed them, all are."""
     tables = {i: record.table("curve") for i, record in records.items() if record.has("curve")}
-    return {i: (thin(table) if thinned and not records[i].packed else table).to_pandas() for i, table in tables.items()}
+    thinned = {i for i, table in tables.items() if is_thinned(table)}
+    return {i: (thin(table) if thinned and i not in thinned else table).to_pandas() for i, table in tables.items()}
 
 
 def _check_seeds(records: Mapping[str, Record], design: Design) -> None:

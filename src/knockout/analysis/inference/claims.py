@@ -12,10 +12,13 @@ from typing import Any, Literal
 import pandas as pd
 
 from knockout.analysis.inference.contrasts import Contrast
+from knockout.analysis.inference.curve_metrics import METRICS
+from knockout.analysis.inference.instability import Instability
 from knockout.analysis.inference.pairs import Pair, Seed, pair, rows_of
 from knockout.analysis.stats.effect_sizes import cliffs_delta
 from knockout.analysis.stats.exact import wilcoxon
 from knockout.analysis.stats.metric import Better, Metric, raw
+from knockout.analysis.stats.paired_test import paired_test
 from knockout.analysis.stats.trace import traced
 
 Ruling = Literal["supported", "refuted", "inconclusive"]
@@ -64,10 +67,12 @@ def judge(
     *,
     runs: pd.DataFrame | None = None,
     baseline: str = "baseline",
+    instability: Instability | None = None,
 ) -> list[Judged]:
     """Every claim with its ruling, in the order of the study. Raises `KeyError` for a variant without a contrast.
 
-    `runs` (as in `Results`) is needed where a claim is on another metric than the contrasts.
+    `runs` (as in `Results`) is needed where a claim is on another metric than the contrasts, and `instability` where it
+    is on a measure of instability.
     """
     by_variant = {c.variant: c for c in contrasts}
     rulings = []
@@ -75,6 +80,8 @@ def judge(
         contrast = by_variant[claim["variant"]]
         if claim["metric"] == FAILURES:
             ruling, reason = _rule_failures(claim["says"], contrast)
+        elif claim["metric"] in METRICS:
+            ruling, reason = _rule_measure(claim, instability, alpha=contrast.alpha)
         elif claim["metric"] == contrast.metric.name:
             ruling, reason = _rule(claim["says"], contrast)
         else:
@@ -158,6 +165,32 @@ def _rule_ratio(
     if test.p > alpha or abs(test.cliffs_delta) < LARGE:
         return "inconclusive", words
     seen = "better" if test.cliffs_delta > 0 else "worse"
+    return ("supported" if claim["says"] == seen else "refuted"), words
+
+
+def _rule_measure(claim: Mapping[str, Any], instability: Instability | None, *, alpha: float) -> tuple[Ruling, str]:
+    """Rule D1 on a measure of instability: "worse" is higher, or lower of those of which low values are the worse."""
+    metric = METRICS[claim["metric"]]
+    if instability is None or metric.name in instability.missing:
+        lacks = "no curve was kept" if instability is None else instability.missing[metric.name]
+        return "inconclusive", f"{metric.title}: {lacks}"
+    ours, theirs = instability.paired(claim["variant"], metric.name)
+    values = [x for x in (*ours, *theirs) if x is not None and math.isfinite(x)]
+    ratio = metric.ratio and min(values, default=1.0) > 0
+    test = traced(("claim", str(claim["id"])), paired_test, ours, theirs, ratio=ratio, exact=True)
+    if len(ours) <= 2:
+        return "inconclusive", f"{len(ours)} seeds: nothing is tested below 3"
+    if test.p is None:
+        return "inconclusive", f"{test.n} of {len(ours)} pairs have a value of {metric.title}"
+    delta = cliffs_delta(
+        [-metric.sign * x for x in ours if x is not None], [-metric.sign * x for x in theirs if x is not None]
+    )
+    name = "geometric mean of the ratio" if ratio else "mean difference"
+    size = "" if test.estimate is None else f"{name} {test.estimate:.3g}, "
+    words = f"{metric.title}: {size}exact signed-rank p = {test.p:.3g}, Cliff's delta {delta:+.2f}"
+    if test.p > alpha or abs(delta) < LARGE:
+        return "inconclusive", words
+    seen = "better" if delta > 0 else "worse"
     return ("supported" if claim["says"] == seen else "refuted"), words
 
 

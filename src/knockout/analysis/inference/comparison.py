@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from knockout.analysis.inference.aa_test import Placebos, placebos
 from knockout.analysis.inference.contrasts import Contrast, Correctness, contrasts
 from knockout.analysis.inference.family import family_of
+from knockout.analysis.inference.floors import Gap, gaps
 from knockout.analysis.inference.interactions import Crossing, crossings
 from knockout.analysis.inference.pairs import Seed, rows_of
 from knockout.analysis.inference.secondary import Secondary, secondary
@@ -18,6 +19,7 @@ from knockout.analysis.inference.sequential import Sequential, sequential
 from knockout.analysis.stats.e_process import Process
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.trace import Trace, recording
+from knockout.job import Floor
 from knockout.study import Plan
 
 ANYTIME_NOTE = (
@@ -48,6 +50,8 @@ class Comparison:
     notes: tuple[str, ...]
     """what was changed or left out of the input, in words"""
     trace: Trace
+    floors: Mapping[str, Gap] = field(default_factory=dict)
+    """what a simpler model is called -> the baseline's gap to it; empty where none is known"""
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -76,6 +80,7 @@ def compare_runs(
     placebo_arms: Sequence[str] = (),
     anytime: Process | None = None,
     correctness: Correctness | None = None,
+    floors: Sequence[Floor] = (),
     notes: Sequence[str] = (),
 ) -> Comparison:
     """All results for `variants` against `baseline`.
@@ -83,7 +88,7 @@ def compare_runs(
     `runs`: variant, seed, status, failed, value (of `metric`); one column for each secondary metric in `others`
     (column -> metric). `changes`: variant -> what it changes, for the factorials among them; `crossed`: those that were
     planned, by their axes. `size`: K where it is larger than the number of variants. `anytime`: the e-process where
-    seeds were added until all was decided.
+    seeds were added until all was decided. `floors`: what simpler models reach on the same test examples.
     """
     with recording(Trace()) as trace:
         rows = rows_of(runs)
@@ -96,6 +101,7 @@ def compare_runs(
         other_metrics = secondary(runs, others or {}, family)
         factorials = crossings(rows, changes or {}, family, asked=crossed) if decided is None else ()
         aa_test = placebos(rows, placebo_arms, family)
+        of_floors = gaps(rows, floors, baseline=baseline, metric=metric)
     return Comparison(
         metric=metric,
         baseline=baseline,
@@ -108,6 +114,7 @@ def compare_runs(
         sequential=decided,
         notes=(*notes, *([ANYTIME_NOTE] if decided is not None else [])),
         trace=trace,
+        floors=of_floors,
     )
 
 

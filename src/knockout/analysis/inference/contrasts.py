@@ -154,27 +154,35 @@ class Contrast:
         return f"{self.verdict} (incomplete: {self.n_pairs} of {self.n_planned})" if self.incomplete else self.verdict
 
 
-def contrasts(family: Family, rows: Rows, correctness: Correctness | None = None) -> list[Contrast]:
+def contrasts(
+    family: Family,
+    rows: Rows,
+    correctness: Correctness | None = None,
+    *,
+    baselines: Mapping[str, str] | None = None,
+) -> list[Contrast]:
     """One contrast per pair of arms in `family`, in its order, judged as one family.
 
-    `rows`: the runs that the pairs were made of, from which come mean and sd of each arm.
+    `rows`: the runs that the pairs were made of, from which come mean and sd of each arm. `baselines`: name of a
+    contrast -> the arm that it is made with, where that is not one baseline for all.
     """
+    against = dict.fromkeys(family.names, family.baseline) if baselines is None else baselines
     judged = judge(family)
     other_tests = sensitivity(family, judged)
     left_out = leave_one_out(family, judged)
     arms: dict[str, Arm] = {}
-    for name in (family.baseline, *family.names):
+    for name in dict.fromkeys([*against.values(), *family.names]):
         values, results, failures = alive([rows[name, s] for s in family.seeds if (name, s) in rows])
         arms[name] = traced((family.section, name, "arm"), arm, values, results, failures, family.metric.scale)
     return [
         _contrast(
             name,
             family,
-            arms=(arms[name], arms[family.baseline]),
+            arms=(arms[name], arms[against[name]]),
             judgement=judged[name],
             other_tests=other_tests[name],
             left_out=left_out[name],
-            examples=_examples(family.pairs[name], name, family.baseline, correctness),
+            examples=_examples(family.pairs[name], name, against[name], correctness),
         )
         for name in family.names
     ]
