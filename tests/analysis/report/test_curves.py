@@ -5,7 +5,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knockout.analysis.report.curves import loss_curves, steps_per_point, summary, validation_curves
+from knockout.analysis.report.curves import (
+    divergences,
+    early_loss,
+    loss_curves,
+    steps_per_point,
+    summary,
+    validation_curves,
+    validation_losses,
+)
 from knockout.analysis.results import load
 from tests.analysis.conftest import STEPS, BuildStudy
 
@@ -46,3 +54,28 @@ def test_validation_is_accuracy_in_points(build_study: BuildStudy) -> None:
     curves = validation_curves(load(build_study({"baseline": [300, 301], "no_scale": [300, 301]})))
     assert list(curves["x"].unique()) == [1, 2]
     assert curves["value"].iloc[0] == 79.5
+
+
+def test_early_loss_is_the_first_tenth_as_recorded(build_study: BuildStudy) -> None:
+    results = load(build_study({"baseline": [300], "no_scale": [301]}))
+    rng = np.random.default_rng(5)
+    for steps, most in ((40, 4), (2_000, 200), (20_000, 200)):
+        table = {i: pd.DataFrame({"step": np.arange(1, steps + 1), "loss": rng.random(steps)}) for i in results.curves}
+        early = early_loss(dataclasses.replace(results, curves=table))
+        own = early[early["variant"] == "baseline"]
+        whole = table[str(results.runs["run_id"][0])].set_index("step")["loss"]
+        assert (own["x"].min(), own["x"].max()) == (1, steps // 10)
+        assert list(own["value"]) == pytest.approx(list(whole.loc[own["x"]]))
+        assert most * 0.6 <= len(own) <= most
+
+
+def test_divergences_are_the_last_recorded_steps(build_study: BuildStudy) -> None:
+    results = load(build_study({"baseline": [300, 301], "no_scale": ["diverged", 301]}))
+    assert divergences(results).to_dict("records") == [{"variant": "no_scale", "seed": 0, "x": 22.0}]
+    assert divergences(load(build_study({"baseline": [3], "no_scale": [4]}, name="whole"))).empty
+
+
+def test_validation_losses_stand_at_the_steps_of_the_epochs(build_study: BuildStudy) -> None:
+    curves = validation_losses(load(build_study({"baseline": [300], "no_scale": [301]})))
+    assert list(curves["x"].unique()) == [STEPS / 2, STEPS]
+    assert set(curves["value"]) == {0.5}

@@ -28,7 +28,7 @@ COUNTS: dict[str, list[int | str]] = {
 
 @pytest.fixture(autouse=True)
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "draw_all", lambda *_: ())
+    monkeypatch.setattr(figures, "draw_all", lambda *_, **__: ())
 
 
 def with_lengths(root: Path, packed: str) -> Path:
@@ -65,7 +65,7 @@ def test_the_table_is_a_count_of_the_records(build_study: BuildStudy, tmp_path: 
             assert row["n"] == 4
             d = [shares["heads_1", s] - shares["baseline", s] for s in range(4)]
             assert row["difference"] == pytest.approx(np.mean(d))
-    text = report.paths["report.md"].read_text(encoding="utf-8")
+    text = report.paths["details.md"].read_text(encoding="utf-8")
     section = text.split("## Accuracy by length of the text")[1].split("\n## ")[0]
     assert "nothing is tested" in section
     assert "before it is cut at 64" in section
@@ -85,7 +85,7 @@ def test_an_older_folder_has_no_section_and_stays_as_it_is(build_study: BuildStu
     report = write_report(root)
     assert "lengths.csv" not in report.paths
     assert not (root / "lengths.csv").exists()
-    assert "Accuracy by length" not in report.paths["report.md"].read_text(encoding="utf-8")
+    assert "Accuracy by length" not in report.paths["details.md"].read_text(encoding="utf-8")
     design = read_design(root)
     assert design is not None
     save_design(root, design)

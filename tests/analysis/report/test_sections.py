@@ -39,7 +39,7 @@ def test_two_seeds_give_no_interval_and_no_effect_size(build_study: BuildStudy) 
     assert contrast.estimate.difference < 0
     assert (contrast.estimate.low, contrast.estimate.d_z, contrast.estimate.d_av, contrast.needs) == (None,) * 4
     assert contrast.two_source is None
-    text = report.paths["report.md"].read_text(encoding="utf-8")
+    text = report.paths["details.md"].read_text(encoding="utf-8")
     assert "seeds would detect" not in text
 
 
@@ -92,7 +92,7 @@ def test_what_variants_change_is_counted_and_not_assumed() -> None:
 def test_captions_speak_of_failures_only_where_a_run_failed(build_study: BuildStudy) -> None:
     clean = write_report(build_study({"baseline": BASE, "heads_1": [x - 4 for x in BASE]}, name="clean"))
     failed = write_report(build_study({"baseline": BASE, "heads_1": ["dead", *BASE[1:]]}, name="failed"))
-    texts = [r.paths["report.md"].read_text(encoding="utf-8").partition("## Glossary")[0] for r in (clean, failed)]
+    texts = [r.paths["details.md"].read_text(encoding="utf-8").partition("### Glossary")[0] for r in (clean, failed)]
     for said in ("worst-rank", "with failed runs", "Where runs failed"):
         assert said not in texts[0]
         assert said in texts[1]
@@ -100,7 +100,7 @@ def test_captions_speak_of_failures_only_where_a_run_failed(build_study: BuildSt
 
 def test_macro_f1_is_folded_on_two_balanced_classes(build_study: BuildStudy) -> None:
     report = write_report(build_study({"baseline": BASE, "heads_1": [x - 4 for x in BASE]}))
-    text = report.paths["report.md"].read_text(encoding="utf-8")
+    text = report.paths["details.md"].read_text(encoding="utf-8")
     assert "| Macro-F1, %" not in text
     assert "Macro-F1 repeats accuracy on two classes of about the same size" in text
     assert "macro_f1" in report.paths["secondary.csv"].read_text(encoding="utf-8")
@@ -158,7 +158,7 @@ def test_systems_stand_side_by_side_with_ratios_first(build_study: BuildStudy) -
     assert [c.title for c in values.columns][:3] == ["Variant", "Parameters", "Seconds per epoch"]
     assert [cell.text for cell in values.rows[0]] == ["baseline", "1,200", "12", "1.5 / 2.5", "96 / 160"]
     assert [cell.text for cell in values.rows[1]] == ["heads_1", "900", "18", DASH, DASH]
-    assert "Systems side by side" in write_report(root).paths["report.md"].read_text(encoding="utf-8")
+    assert "Systems side by side" in write_report(root).paths["details.md"].read_text(encoding="utf-8")
 
     (root / "profile.csv").write_bytes(b"variant\n")
     section = side_by_side.section(root, design)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from knockout.analysis.inference.interactions import EffectEstimate
 from knockout.analysis.report.sentences import difference, interval, number, signed, starting_weights
-from knockout.analysis.report.svg import svg_text
+from knockout.analysis.report.svg import Drawing
 from knockout.design import Variant
 
 
@@ -54,7 +54,7 @@ def test_levels_have_no_sign_of_a_rounded_zero() -> None:
 def test_names_that_the_font_lacks_give_no_warning_and_stay_text() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        svg = svg_text(lambda figure: _label(figure, "無残差 🚀"), name="x", width=2, height=1)
+        svg = Drawing(lambda figure: _label(figure, "無残差 🚀"), name="x", width=2, height=1).svg()
     assert "無残差 🚀" in svg
 
 

@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -107,18 +109,51 @@ def test_the_html_stands_alone(build_study: BuildStudy) -> None:
     text = html(write_report(build_study(WHOLE)))
     page = Page(text)
     policy = [a["content"] for t, a in page.tags if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"]
-    assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
-    assert {t for t, _ in page.tags}.isdisjoint({"script", "img", "iframe", "link", "object", "base", "form"})
-    for _, attributes in page.tags:
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)  # one, inline, and named by its hash
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == [f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"]
+    assert [t for t, _ in page.tags].count("script") == 1
+    assert {t for t, _ in page.tags}.isdisjoint({"img", "iframe", "link", "object", "base"})
+    for tag, attributes in page.tags:
         for name, value in attributes.items():
             assert not name.startswith("on"), name
-            if name in ("src", "href", "xlink:href", "action"):
-                assert str(value).startswith("#"), value
+            assert (tag, name) != ("form", "action")
+            if name in ("src", "href", "xlink:href"):
+                carried = "download" in attributes and str(value).startswith("data:")
+                assert carried or str(value).startswith("#"), value
     assert not re.findall(r"url\((?!#)", text)
     assert "@import" not in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) <= set(ids)
+
+
+def test_a_download_is_the_file_beside_the_page(build_study: BuildStudy) -> None:
+    root = build_study(WHOLE)
+    page = Page(html(write_report(root)))
+    carried = {str(a["download"]): str(a["href"]) for t, a in page.tags if t == "a" and "download" in a}
+    assert set(carried) == {"tables.tex", "contrasts.csv", "summary.csv"}
+    for name, link in carried.items():
+        assert base64.b64decode(link.partition(";base64,")[2]) == (root / name).read_bytes()
+
+
+def test_every_variant_has_a_section_to_which_the_table_leads(hostile: Path) -> None:
+    report = write_report(hostile)
+    page = Page(html(report))
+    ids = [a["id"] for t, a in page.tags if t == "section" and str(a.get("id", "")).startswith("variant")]
+    links = [a["href"] for t, a in page.tags if t == "a" and str(a.get("href", "")).startswith("#variant")]
+    assert len(ids) == len(report.contrasts)
+    assert {f"#{i}" for i in ids} == set(links)
+
+
+def test_the_short_report_has_answer_verdicts_and_limits_and_links_to_the_rest(build_study: BuildStudy) -> None:
+    report = write_report(build_study(WHOLE))
+    short, whole = (report.paths[n].read_text(encoding="utf-8") for n in ("report.md", "details.md"))
+    assert len(short) < 8_000 < len(whole)
+    heads = [line for line in short.splitlines() if line.startswith("## ")]
+    assert heads == ["## Verdicts", "## What limits it", "## Figures", "## More"]
+    for name in re.findall(r"\]\(([^)]+)\)", short):
+        assert (report.paths["report.md"].parent / name).is_file(), name
 
 
 def test_the_same_records_give_the_same_bytes(build_study: BuildStudy, tmp_path: Path) -> None:
@@ -145,13 +180,14 @@ def test_any_label_comes_out_as_text(hostile: Path) -> None:
         assert {HOSTILE[0], HOSTILE[1], "'=1+1", HOSTILE[3]} <= set(back["variant"])
 
 
-def test_markdown_tables_keep_their_shape(hostile: Path) -> None:
-    text = write_report(hostile).paths["report.md"].read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "least"), [("report.md", 1), ("details.md", 20)])
+def test_markdown_tables_keep_their_shape(hostile: Path, name: str, least: int) -> None:
+    text = write_report(hostile).paths[name].read_text(encoding="utf-8")
     assert not re.search(r"(?<!\\)<", text)
     assert "](http" not in text
     lines = text.splitlines()
     rules = [i for i, line in enumerate(lines) if re.fullmatch(r"\|(:?-+:?\|)+", line)]
-    assert len(rules) == 13  # verdicts, reading, design, robustness, sizes, examples, secondary, and six more
+    assert len(rules) >= least  # details: verdicts, reading, claims, three or so per variant, and the specialist's
     for i in rules:
         columns = lines[i].count("|")
         j = i - 1

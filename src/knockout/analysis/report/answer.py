@@ -1,9 +1,10 @@
 """The answer of a report: what a study shows, in a few sentences."""
 
 import dataclasses
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from knockout.analysis.inference.contrasts import Contrast
+from knockout.analysis.inference.floors import Gap
 from knockout.analysis.report.sentences import (
     DASH,
     decimals,
@@ -17,7 +18,7 @@ from knockout.analysis.report.sentences import (
     title,
     verdict_text,
 )
-from knockout.floor_text import below_floor, floor_lines
+from knockout.floor_text import Distance, below_floor, floor_lines
 from knockout.job import Floor
 from knockout.plurals import plural
 
@@ -29,11 +30,12 @@ def answer(
     planned: int,
     late: Container[str] = (),
     floors: Sequence[Floor] = (),
+    gaps: Mapping[str, Gap] | None = None,
 ) -> list[str]:
     """What a study found, in two to eight sentences. `done` of `planned` runs came to a result.
 
     `late`: the variants whose contrast is exploratory. `floors`: what simpler models reach; where the baseline does
-    not, the first sentence says so.
+    not, the first sentence says so. `gaps`: name of a floor -> the baseline's distance to it, with its interval.
     """
 
     def sized(cases: Sequence[Contrast]) -> str:
@@ -44,7 +46,8 @@ def answer(
 
     first = contrasts[0]
     metric, baseline = first.metric, first.baseline
-    below = below_floor(floors, metric.name, baseline.mean)
+    away = distances(gaps or {})
+    below = below_floor(floors, metric.name, baseline.mean, away)
     lines = [below] if below else []
     if done < planned:
         lines.append(f"The study is not complete: {done:,} of {plural(planned, 'run')} came to a result.")
@@ -90,7 +93,12 @@ def answer(
     if failed:
         shares = [f"{c.arm.failures} of {c.arm.runs} of {c.variant}" for c in failed]
         lines.append(f"Runs failed: {listed(shares)}.")
-    return [*lines, *floor_lines(floors, metric.name)]
+    return [*lines, *floor_lines(floors, metric.name, away)]
+
+
+def distances(gaps: Mapping[str, Gap]) -> dict[str, Distance]:
+    """Name of a floor -> how far the baseline is from it, for the sentences on floors."""
+    return {name: Distance(difference=g.difference, low=g.low, high=g.high, runs=g.n) for name, g in gaps.items()}
 
 
 def _described_baseline(contrast: Contrast) -> str:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any, Protocol
 
 from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.inference.pairing import pairing_numbers
 from knockout.analysis.report.sentences import sentence
 from knockout.analysis.stats.metric import Metric
 from knockout.analysis.stats.numeric import ROUNDING
@@ -39,13 +40,25 @@ def account(comparison: Comparison) -> str:
     `knockout.analysis.replay` makes a call again.
     """
     verdicts = [
-        {"variant": c.variant, "verdict": c.label, "reason": c.reason, "sentence": sentence(c)}
+        {
+            "variant": c.variant,
+            "verdict": c.label,
+            "reason": c.reason,
+            "sentence": sentence(c),
+            "left_out_flips": [x.seed for x in c.left_out if x.flips],
+        }
         for c in comparison.contrasts
     ]
-    return account_of(comparison, verdicts, {"seeds": list(comparison.seeds)})
+    paired = pairing_numbers(comparison.contrasts)
+    of = {
+        "seeds": list(comparison.seeds),
+        "family": comparison.contrasts[0].family,
+        **({} if paired is None else {"pairing": asdict(paired)}),
+    }
+    return account_of(comparison, verdicts, of)
 
 
-def account_of(comparison: Accounted, verdicts: Sequence[Mapping[str, str]], of: Mapping[str, Any]) -> str:
+def account_of(comparison: Accounted, verdicts: Sequence[Mapping[str, object]], of: Mapping[str, Any]) -> str:
     """As `account`, with the verdicts given. `of`: what was compared, beside the baseline."""
     plan = asdict(comparison.plan)
     head: dict[str, Any] = {

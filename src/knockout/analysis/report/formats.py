@@ -2,24 +2,11 @@
 
 from typing import Protocol
 
-import pandas as pd
 from markupsafe import escape
 
 from knockout.analysis.report.blocks import Cell, Table
+from knockout.analysis.report.latex import OTHERS, PACKAGES, tabular
 from knockout.analysis.report.render import markdown, plain
-
-LATEX = {
-    "−": "$-$",
-    "±": r"$\pm$",
-    "–": "--",
-    "→": r"$\to$",
-    "<": "$<$",
-    ">": "$>$",
-    "…": r"\dots{}",
-    "“": "``",
-    "”": "''",
-}
-"""Characters of our own text that LaTeX needs in another form; pandas escapes those that mean something to LaTeX."""
 
 
 class Tabled(Protocol):
@@ -43,7 +30,7 @@ class Shown:
         return f"{markdown(self.caption())}\n\n{markdown_table(self.verdict_table())}"
 
     def to_latex(self: Tabled) -> str:
-        r"""The verdict table in LaTeX: a `tabular` that needs `\usepackage{booktabs}`, its caption as a comment."""
+        r"""The verdict table in LaTeX: a `tabular` that needs booktabs, its caption as a comment."""
         return latex_table(self.verdict_table(), self.caption())
 
 
@@ -66,13 +53,9 @@ def markdown_table(table: Table) -> str:
 
 def latex_table(table: Table, caption: str) -> str:
     r"""The table as a `tabular` with the rules of booktabs. The caption is a comment, for `\caption`."""
-    titles = [c.title for c in table.columns]
-    frame = pd.DataFrame([[_text(c) for c in row] for row in table.rows], columns=titles)
-    form = "".join("r" if c.number else "l" for c in table.columns)
-    made = frame.to_latex(index=False, escape=True, column_format=form)
-    for character, ours in LATEX.items():
-        made = made.replace(character, ours)
-    return f"% {plain(caption)}\n% needs \\usepackage{{booktabs}}\n{made}"
+    made = tabular(table)
+    others = OTHERS if r"\othercharacter" in made else ""
+    return f"% {plain(caption)}\n% needs {PACKAGES}\n{others}{made}"
 
 
 def _text(cell: Cell) -> str:

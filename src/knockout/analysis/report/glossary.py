@@ -1,5 +1,6 @@
 """The terms of a report, each in one or two plain sentences: the report's last section, and docs/glossary.md."""
 
+import re
 from typing import NamedTuple
 
 
@@ -212,9 +213,120 @@ GLOSSARY = tuple(
                 " the most common class, or the class frequencies) or than chance. It counts as a failure."
             ),
         ),
+        (
+            "Probe",
+            (
+                "A fixed set of training examples on which the loss is measured at even steps, without dropout. It"
+                " shows the curve without the noise of batches."
+            ),
+        ),
+        (
+            "Instability",
+            (
+                "How far training is from a steady descent: spikes, rises, jitter, flat lines, large gradients. Each"
+                " measure is one number per run, and runs are compared by seed."
+            ),
+        ),
+        (
+            "Loss spike",
+            (
+                "A step whose loss is above the steps around it by 5 (or 7) robust standard deviations, on a"
+                " logarithmic scale. Only upwards."
+            ),
+        ),
+        (
+            "Drawdown",
+            (
+                "The largest rise of the smoothed loss above its lowest value so far, as a share of the whole descent."
+                " The excursion area is the mean of these rises over the run."
+            ),
+        ),
+        (
+            "Total variation",
+            (
+                "The length of the probe loss's way up and down over its descent: 1 if it only falls, 3 if it goes back"
+                " as far as it falls."
+            ),
+        ),
+        (
+            "Short-term risk",
+            "The mean of the largest 5 % of the changes from one step to the next, less the usual change. Nats.",
+        ),
+        (
+            "Paired excess loss",
+            (
+                "The variant's training loss less the baseline's at the same step, seed and batch, so that the noise"
+                " of the batch cancels."
+            ),
+        ),
+        (
+            "Plateau",
+            (
+                "A run whose lowest probe loss is above .98 of the entropy of the training labels: a flat line, however"
+                " smooth it is."
+            ),
+        ),
+        (
+            "Early peak, early jitter",
+            (
+                "The largest loss of the first 20 steps over the first one; the jitter of the first 300 steps (or"
+                " quarter) over that of the second half. Both show what a warmup is for."
+            ),
+        ),
+        (
+            "Gradient outliers",
+            "The 99th percentile of the gradient's norm, before clipping, over its median.",
+        ),
+        (
+            "Depth gradient ratio",
+            (
+                "The norm of the gradient in the last layer's feed-forward output over that in the first layer's. Far"
+                " above 1 at the start of a Post-LN network."
+            ),
+        ),
+        (
+            "Attention entropy",
+            (
+                "How evenly attention is spread over the tokens: 1 if all get the same weight, 0 if one gets all. The"
+                " attention logits are the numbers before the softmax."
+            ),
+        ),
+        (
+            "Rank residual",
+            (
+                "How far the vectors of a text's tokens are from all being the same, as a share of their size: 0 if"
+                " they are the same."
+            ),
+        ),
+        (
+            "Time to a threshold",
+            (
+                "The step at which the accuracy on the probe reaches a threshold and stays there for three probes. Runs"
+                " that never do so count with all their steps (censored)."
+            ),
+        ),
+        (
+            "Restricted mean, log-rank test",
+            (
+                "The mean time up to a limit, from the Kaplan-Meier curve; and a test whether two arms get there"
+                " equally fast, in which censored runs count for as long as they were watched."
+            ),
+        ),
+        (
+            "Learning-rate sensitivity",
+            (
+                "The final validation loss, mean over learning rates, above the best that any arm reaches: 0 if every"
+                " rate does equally well."
+            ),
+        ),
         ("Diverged", "A run whose loss became infinite or not a number. It counts as a failure."),
     )
 )
+
+
+def anchor(name: str) -> str:
+    """The id of a term on a page: "term-holm-s-correction"."""
+    return "term-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def glossary_markdown() -> str:

@@ -1,5 +1,6 @@
 """Comparisons and contrasts that print themselves: what `compare` returns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -68,10 +69,11 @@ class Comparison(Shown, comparison.Comparison):
             f" {plural(len(self.seeds), 'seed')}, margin {self.metric.size(self.plan.margin)}"
         )
 
-    def write(self, folder: str | Path) -> dict[str, Path]:
+    def write(self, folder: str | Path, *, formats: Sequence[str] = ("svg",)) -> dict[str, Path]:
         """Write the report (HTML, Markdown, CSV files, figures) into a folder. Returns the paths by name below it.
 
-        Raises `ResultsError` for a folder that holds other files, or where no run has finished.
+        `formats`: of the figures, "pdf" and "png" beside "svg". Raises `UserError` for another one, and `ResultsError`
+        for a folder that holds other files, or where no run has finished.
         """
         from knockout.analysis.report.write import write_comparison
 
@@ -82,6 +84,7 @@ class Comparison(Shown, comparison.Comparison):
             title=f"Comparison of {runs:,} runs",
             question=f"Which variants differ from {self.baseline} in {title(self.metric)}?",
             provenance=provenance_of(runs),
+            formats=formats,
         )
 
     def __repr__(self) -> str:

@@ -1,21 +1,44 @@
 """From a page to text: HTML that stands alone, and Markdown. All that is printed is escaped."""
 
+import base64
+import hashlib
 from collections.abc import Callable
 
 import jinja2
+from markupsafe import Markup
 
 from knockout.analysis.report.blocks import Page
+from knockout.analysis.report.glossary import anchor
+from knockout.analysis.report.words import PARTS, WORDS
 from knockout.strict import printable
 
 
 def html_page(page: Page) -> str:
-    """The page as one HTML file, which requests nothing from anywhere."""
-    return _html().get_template("report.html.j2").render(page=page)
+    """The page as one HTML file, which requests nothing from anywhere.
+
+    Its policy names the hash of its one script, so that no other can run.
+    """
+    environment = _html()
+    style, script = (_source(environment, name) for name in ("report.css", "report.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("report.html.j2").render(
+        page=page,
+        parts=PARTS,
+        words=WORDS,
+        style=Markup(style),
+        script=Markup(script),
+        script_hash=f"sha256-{digest}",
+    )
 
 
 def markdown_page(page: Page) -> str:
-    """The same page in Markdown; figures are links into the folder `figures`."""
-    return _markdown().get_template("report.md.j2").render(page=page)
+    """The short report in Markdown: the answer, the verdicts, what limits them, and links to all else."""
+    return _markdown().get_template("report.md.j2").render(page=page, words=WORDS, parts=PARTS)
+
+
+def markdown_details(page: Page) -> str:
+    """The whole report in Markdown; figures are links into the folder `figures`."""
+    return _markdown().get_template("details.md.j2").render(page=page, words=WORDS, parts=PARTS)
 
 
 def markdown_note(**shown: object) -> str:
@@ -24,7 +47,30 @@ def markdown_note(**shown: object) -> str:
 
 
 def _html() -> jinja2.Environment:
-    return _environment(autoescape=True, finalize=lambda value: value if hasattr(value, "__html__") else plain(value))
+    made = _environment(autoescape=True, finalize=lambda value: value if hasattr(value, "__html__") else plain(value))
+    made.filters |= {"anchor": anchor, "verbatim": _verbatim, "data_link": _data_link, "unbroken": _unbroken}
+    return made
+
+
+def _source(environment: jinja2.Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _verbatim(text: str) -> Markup:
+    """Text of several lines, escaped."""
+    return Markup("\n").join(Markup.escape(printable(line)) for line in text.split("\n"))
+
+
+def _unbroken(text: str) -> Markup:
+    """An interval whose two ends stay on one line."""
+    return Markup(",&nbsp;").join(plain(text).split(", "))
+
+
+def _data_link(text: str, name: str) -> str:
+    """The file itself, as a link."""
+    kind = {"csv": "text/csv", "tex": "application/x-tex"}.get(name.rpartition(".")[2], "text/plain")
+    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
 
 
 def _markdown() -> jinja2.Environment:

@@ -2,15 +2,15 @@
 
 import math
 import re
-import statistics
 from collections.abc import Container, Mapping, Sequence
 
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.inference.interactions import EffectEstimate, JudgedEffect
+from knockout.analysis.inference.pairing import pairing_numbers
 from knockout.analysis.inference.pairs import Arm, Estimate
 from knockout.analysis.inference.secondary import Secondary
 from knockout.analysis.stats.metric import Metric
-from knockout.analysis.stats.power import paired_to_unpaired, span
+from knockout.analysis.stats.power import span
 from knockout.design import Variant
 from knockout.plurals import plural
 from knockout.study import Plan
@@ -150,30 +150,21 @@ def seeds_needed(first: int | None, low: int | None, high: int | None) -> str:
 
 def pairing(contrasts: Sequence[Contrast]) -> str:
     """Whether pairing by seed helped, and what it costs where it did not; "" where that is not known."""
-    rows = [(c, e.correlation, c.pairing_pays_above) for c in contrasts if (e := c.estimate) is not None]
-    known = [(c, r, bound) for c, r, bound in rows if r is not None and bound is not None]
-    low = [c for c, r, bound in known if r <= bound]
-    if not known:
+    found = pairing_numbers(contrasts)
+    if found is None:
         return ""
-    bound = number(known[0][2])
-    share = f"for {len(low)} of {plural(len(known), 'variant')}"
-    if 2 * len(low) <= len(known):
-        high = f"for {len(known) - len(low)} of {plural(len(known), 'variant')}"
+    bound, variants = number(found.bound), plural(found.known, "variant")
+    if 2 * found.low <= found.known or found.cost is None:
         return (
-            f"Pairing by seed helped: {high} the correlation of variant and baseline over seeds is above {bound},"
+            f"Pairing by seed helped: for {found.known - found.low} of {variants} the correlation of variant and"
+            f" baseline over seeds is above {bound},"
             " from which the paired test detects smaller differences than independent samples of as many seeds would."
         )
-    ratios = [
-        paired_to_unpaired(c.estimate.sd, c.arm.sd, c.baseline.sd, limit)
-        for c, _, limit in known
-        if c.estimate is not None and c.estimate.sd and c.arm.sd and c.baseline.sd
-    ]
-    cost = 100 * (statistics.median(ratios) - 1)
-    size = f"{abs(cost):.0f} % {'larger' if cost > 0 else 'smaller'}"
+    size = f"{abs(found.cost):.0f} % {'larger' if found.cost > 0 else 'smaller'}"
     return (
-        f"Pairing by seed did not help here: {share} the correlation of variant and baseline over seeds is at most"
-        f" {bound}, and pairing pays only above that. The minimum detectable difference is {size} (median over the"
-        " variants) than with independent samples of as many seeds."
+        f"Pairing by seed did not help here: for {found.low} of {variants} the correlation of variant and baseline over"
+        f" seeds is at most {bound}, and pairing pays only above that. The minimum detectable difference is {size}"
+        " (median over the variants) than with independent samples of as many seeds."
     )
 
 

@@ -6,11 +6,13 @@ from pathlib import Path
 from knockout.analysis import history
 from knockout.analysis.inference.claims import Judged, judge
 from knockout.analysis.inference.comparison import compare_runs
+from knockout.analysis.inference.instability import Instability
 from knockout.analysis.report.printed import Comparison, printed
 from knockout.analysis.report.render import markdown_note
 from knockout.analysis.report.sections.page import exploratory_warnings, study_answer
 from knockout.analysis.report.sections.verdicts import verdict_table
 from knockout.analysis.results import Results, load
+from knockout.analysis.run_curves import study_instability
 from knockout.analysis.stats.trace import recording
 
 
@@ -20,6 +22,8 @@ class JudgedStudy:
 
     comparison: Comparison
     claims: tuple[Judged, ...]
+    instability: Instability | None
+    """`None` where no run of the baseline kept a curve"""
 
 
 def judge_study(results: Results) -> JudgedStudy:
@@ -39,15 +43,18 @@ def judge_study(results: Results) -> JudgedStudy:
         placebo_arms=results.placebos,
         anytime=results.anytime,
         correctness=results.correctness,
+        floors=results.design.floors,
     )
     with recording(comparison.trace):
+        instability = study_instability(results, seeds=seeds or results.seeds)
         claims = judge(
             [asdict(claim) for claim in results.design.claims],
             comparison.contrasts,
             runs=results.runs,
             baseline=results.baseline,
+            instability=instability,
         )
-    return JudgedStudy(comparison=printed(comparison), claims=tuple(claims))
+    return JudgedStudy(comparison=printed(comparison), claims=tuple(claims), instability=instability)
 
 
 def verdict_note(root: Path) -> str:

@@ -103,10 +103,11 @@ def printed_unpaired(computed: unpaired.UnpairedComparison) -> UnpairedCompariso
 
 def unpaired_table(contrasts: Sequence[UnpairedContrast]) -> pd.DataFrame:
     """Every number of every unpaired contrast, one row per variant: contrasts.csv."""
-    return pd.DataFrame([_row(c) for c in contrasts])
+    return pd.DataFrame([unpaired_row(c) for c in contrasts])
 
 
-def _row(c: UnpairedContrast) -> dict[str, Any]:
+def unpaired_row(c: UnpairedContrast) -> dict[str, Any]:
+    """One unpaired contrast as it stands in contrasts.csv."""
     row: dict[str, Any] = {"variant": c.variant, "metric": c.metric.name, "unit": c.metric.unit}
     row |= {"comparison": "unpaired", "verdict": c.verdict}
     row |= {f"variant_{k}": v for k, v in asdict(c.arm).items()} | {"variant_planned": c.planned[0]}

@@ -1,5 +1,6 @@
 """What goes beyond the planned contrasts: test examples, factorials, A/A arms, other metrics, claims, an e-process."""
 
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -52,6 +53,8 @@ def sequential(comparison: Comparison) -> Section | None:
     return Section(
         id="sequential",
         title="Seeds added until every contrast was decided",
+        tells="When each contrast was decided, by a test that stays valid at every look.",
+        terms=("E-process",),
         lead=(
             (
                 f"The {process.process} e-process was planned. One may look at it after every seed: p = 1 / (largest e)"
@@ -72,6 +75,8 @@ def test_examples(comparison: Comparison) -> Section | None:
     return Section(
         id="examples",
         title="This test set, and other test examples like these",
+        tells="Whether the differences should hold on other test examples, too.",
+        terms=("Crossed random effects", "McNemar's test"),
         lead=(
             (
                 "Verdicts are over seeds, on this test set: would the difference hold with other seeds? The second"
@@ -140,6 +145,7 @@ def factorial(crossing: Crossing, metric: Metric, *, index: int) -> Section:
     return Section(
         id=f"factorial-{index}",
         title=f"Factorial: {' × '.join(f.factors)}",
+        tells="Whether the effect of one factor depends on another.",
         lead=(
             (
                 f"{axes}; all {2 ** len(f.factors)} cells, paired by seed. A main effect is the mean change over the"
@@ -201,6 +207,8 @@ def aa_arms(comparison: Comparison) -> Section | None:
     return Section(
         id="aa",
         title="A/A test",
+        tells="How often the test finds a difference where there is none.",
+        terms=("A/A arm",),
         lead=(
             (
                 "These arms are the baseline again, with other random numbers, so no true difference exists. Each is"
@@ -243,6 +251,8 @@ def secondary(comparison: Comparison, *, repeating: Container[str] = ()) -> Sect
     return Section(
         id="secondary",
         title="Secondary metrics (exploratory)",
+        tells="The same variants on metrics that the plan does not judge by.",
+        terms=("Exploratory", "Benjamini-Hochberg"),
         lead=(
             (
                 "Verdicts do not use these metrics. Treat a difference here as a question for another study. The p"
@@ -312,6 +322,7 @@ def losses(rows: Sequence[Mapping[str, Any]]) -> Section | None:
     return Section(
         id="losses",
         title="Losses, and over-fitting",
+        tells="Whether the models still learn at the end, or learn their training texts by heart.",
         lead=(
             (
                 "Mean ± sd over the runs that did not fail, in nats. The training loss is over the last 5 % of the"
@@ -350,6 +361,12 @@ def losses(rows: Sequence[Mapping[str, Any]]) -> Section | None:
     )
 
 
+def _rulings(judged: Sequence[Judged]) -> str:
+    """How many claims of the study file came out how."""
+    counted = Counter(c.ruling for c in judged)
+    return f"{plural(len(judged), 'claim')} of the study file: {', '.join(f'{n} {r}' for r, n in counted.items())}."
+
+
 def claims(judged: Sequence[Judged], *, later: AbstractSet[str], margin: str) -> Section | None:
     """The rulings on the claims of the study file. `later`: ids of claims stated after the first run."""
     if not judged:
@@ -373,6 +390,9 @@ def claims(judged: Sequence[Judged], *, later: AbstractSet[str], margin: str) ->
     return Section(
         id="claims",
         title="Claims",
+        part="answer",
+        folded=True,
+        tells=_rulings(judged),
         lead=(
             (
                 "Claims stated in the study file. “better” or “worse” is supported by that verdict with a difference"

@@ -21,6 +21,7 @@ def lengths(rows: Sequence[LengthRow], *, baseline: str, max_length: int) -> Sec
     return Section(
         id="lengths",
         title="Accuracy by length of the text",
+        tells="On which texts a difference arises: short or long ones.",
         lead=(
             (
                 "Accuracy on test texts of different lengths, in %: the mean over the runs that did not fail. Below it"

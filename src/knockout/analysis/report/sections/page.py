@@ -8,13 +8,19 @@ import pandas as pd
 from knockout.analysis import history
 from knockout.analysis.inference.claims import Judged
 from knockout.analysis.inference.comparison import Comparison
+from knockout.analysis.inference.instability import Instability
 from knockout.analysis.report import sentences, tables
-from knockout.analysis.report.answer import answer
-from knockout.analysis.report.blocks import Figure, Page, Section
-from knockout.analysis.report.sections import further, lengths, setting, side_by_side, verdicts
+from knockout.analysis.report.answer import answer, distances
+from knockout.analysis.report.blocks import Drawing, Figure, Page, Section
+from knockout.analysis.report.findings import findings
+from knockout.analysis.report.loss_drawing import loss_drawings
+from knockout.analysis.report.sections import further, lengths, methods, setting, side_by_side, verdicts
+from knockout.analysis.report.sections import instability as unstable
+from knockout.analysis.report.sections.variants import section_ids, variants
 from knockout.analysis.results import Results
 from knockout.analysis.stats.trace import recording
 from knockout.design import Variant
+from knockout.floor_text import floor_lines
 
 BALANCED_SHARE = 0.55
 """The largest share of the larger of two classes at which macro-F1 is taken to repeat accuracy."""
@@ -27,8 +33,14 @@ def study_page(
     *,
     figures: Sequence[Figure],
     late: Mapping[str, str],
+    instability: Instability | None = None,
+    files: Sequence[tuple[str, str, str]] = (),
 ) -> Page:
-    """The report of a study. `late`: variant -> why its contrast is exploratory."""
+    """The report of a study.
+
+    `late`: variant -> why its contrast is exploratory; `files`: those that the page carries, as (name, what it holds,
+    text).
+    """
     design, recipe = results.design, results.design.recipe
     runs, rate = needed_runs(results, comparison), recipe.get("learning_rate")
     changed_rate = any("learning_rate" in levels for levels in results.changes.values())
@@ -44,9 +56,29 @@ def study_page(
         title=f"Ablation study “{design.study}”, {tuning}",
         question=design.question,
         answer=tuple(study_answer(results, comparison, late)),
+        findings=findings(
+            comparison.contrasts,
+            done=_done(runs),
+            planned=len(runs),
+            late=late,
+            fixed_seeds=comparison.sequential is None,
+            floors=design.floors,
+            gaps=comparison.floors,
+        ),
+        floor=tuple(floor_lines(design.floors, comparison.metric.name, distances(comparison.floors))),
         warnings=(*history.unknown(results), *history.source_warnings(results), *exploratory_warnings(late)),
         sections=_existing(
-            *_judging(comparison, figures, described=design.described, late=late),
+            *_judging(
+                comparison,
+                figures,
+                described=design.described,
+                late=late,
+                troubles=failed_runs(runs),
+                drawings=loss_drawings(results),
+            ),
+            methods.for_a_paper(
+                methods.paragraph(comparison, results, late=late), methods.tables_tex(comparison), files
+            ),
             setting.design(
                 f"{changes_sentence(results.changes)} All share the same seeds, so every run of a variant is compared"
                 " with the baseline's run of the same seed.",
@@ -54,6 +86,7 @@ def study_page(
                 notes=comparison.notes,
             ),
             *_checks(comparison, repeating=repeating_metrics(results)),
+            *unstable.sections(instability),
             lengths.lengths(
                 tables.length_rows(results, comparison.seeds),
                 baseline=results.baseline,
@@ -63,7 +96,7 @@ def study_page(
             further.claims(
                 claims, later=history.later_claims(results), margin=comparison.metric.size(comparison.plan.margin)
             ),
-            setting.failed_and_missing(_troubles(runs), unchecked=results.unchecked),
+            setting.failed_and_missing(failed_runs(runs), unchecked=results.unchecked),
             costs,
             side_by_side.section(results.root, design),
             setting.limits(
@@ -91,8 +124,9 @@ def comparison_page(
     question: str,
     provenance: Sequence[tuple[str, str]],
     figures: Sequence[Figure],
+    files: Sequence[tuple[str, str, str]] = (),
 ) -> Page:
-    """The report of runs that come from elsewhere."""
+    """The report of runs that come from elsewhere. `files`: as in `study_page`."""
     planned = len(comparison.seeds) * (len(comparison.contrasts) + 1)
     done = comparison.contrasts[0].baseline.runs + sum(c.arm.runs for c in comparison.contrasts)
     unpaired = [
@@ -104,10 +138,12 @@ def comparison_page(
     return Page(
         title=title,
         question=question,
-        answer=tuple(answer(comparison.contrasts, done=done, planned=planned)),
+        answer=tuple(comparison_answer(comparison)),
+        findings=findings(comparison.contrasts, done=done, planned=planned),
         warnings=(),
         sections=_existing(
             *_judging(comparison, figures, described={}, late={}),
+            methods.for_a_paper(methods.paragraph(comparison, late={}), methods.tables_tex(comparison), files),
             setting.design(
                 "Every run of a variant is compared with the baseline's run of the same seed.",
                 _comparison_design(comparison),
@@ -141,8 +177,25 @@ def comparison_page(
 def study_answer(results: Results, comparison: Comparison, late: Mapping[str, str]) -> list[str]:
     """What a study found, in a few sentences. `late`: variant -> why its contrast is exploratory."""
     runs = needed_runs(results, comparison)
-    done = int(runs["status"].isin(["finished", "diverged"]).sum())
-    return answer(comparison.contrasts, done=done, planned=len(runs), late=late, floors=results.design.floors)
+    return answer(
+        comparison.contrasts,
+        done=_done(runs),
+        planned=len(runs),
+        late=late,
+        floors=results.design.floors,
+        gaps=comparison.floors,
+    )
+
+
+def _done(runs: pd.DataFrame) -> int:
+    return int(runs["status"].isin(["finished", "diverged"]).sum())
+
+
+def comparison_answer(comparison: Comparison) -> list[str]:
+    """What a comparison of runs that come from elsewhere shows, in a few sentences."""
+    planned = len(comparison.seeds) * (len(comparison.contrasts) + 1)
+    done = comparison.contrasts[0].baseline.runs + sum(c.arm.runs for c in comparison.contrasts)
+    return answer(comparison.contrasts, done=done, planned=planned)
 
 
 def changes_sentence(changes: Mapping[str, Mapping[str, object]]) -> str:
@@ -198,13 +251,20 @@ def _existing(*sections: Section | None) -> tuple[Section, ...]:
 
 
 def _judging(
-    comparison: Comparison, figures: Sequence[Figure], *, described: Mapping[str, Variant], late: Mapping[str, str]
+    comparison: Comparison,
+    figures: Sequence[Figure],
+    *,
+    described: Mapping[str, Variant],
+    late: Mapping[str, str],
+    troubles: Sequence[tuple[str, str, str, str, str]] = (),
+    drawings: Mapping[str, Drawing] | None = None,
 ) -> list[Section]:
+    ids = section_ids(comparison.variants)
     return [
-        verdicts.verdicts(comparison, described=described, late=late),
+        verdicts.verdicts(comparison, described=described, late=late, links=ids),
         verdicts.reading(comparison),
         *map(setting.figure, figures),
-        verdicts.in_words(comparison),
+        *variants(comparison, described=described, late=late, troubles=troubles, drawings=drawings),
     ]
 
 
@@ -238,7 +298,7 @@ def _comparison_design(comparison: Comparison) -> list[tuple[str, str]]:
     ]
 
 
-def _troubles(runs: pd.DataFrame) -> list[tuple[str, str, str, str, str]]:
+def failed_runs(runs: pd.DataFrame) -> list[tuple[str, str, str, str, str]]:
     """Every run that failed or has no result, as (variant, seed, status, reason, folder); those that were never tried
     in one row per variant."""
     untried = runs["status"] == "missing"

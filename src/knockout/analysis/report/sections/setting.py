@@ -11,12 +11,19 @@ from knockout.analysis.report.sentences import DASH
 def design(lead: str, rows: Sequence[tuple[str, str]], *, notes: Sequence[str]) -> Section:
     """What was compared. `notes`: what was done to the input, which no reader should miss."""
     blocks = (Definitions(items=tuple(rows)), *((Warnings(items=tuple(notes)),) if notes else ()))
-    return Section(id="design", title="Design", lead=(lead,), blocks=blocks)
+    return Section(
+        id="design",
+        title="Design, and what changed since the first run",
+        lead=(lead,),
+        blocks=blocks,
+        tells="What was planned, and whether anything changed after the first run.",
+        terms=("Seed", "Run", "Baseline", "Variant", "Family"),
+    )
 
 
 def figure(drawn: Figure) -> Section:
     """One figure with its caption."""
-    return Section(id=f"figure-{drawn.name}", title=drawn.title, blocks=(FigureBlock(figure=drawn),))
+    return Section(id=f"figure-{drawn.name}", title=drawn.title, blocks=(FigureBlock(figure=drawn),), part="figures")
 
 
 def failed_and_missing(rows: Sequence[tuple[str, str, str, str, str]], *, unchecked: int = 0) -> Section:
@@ -34,7 +41,7 @@ def failed_and_missing(rows: Sequence[tuple[str, str, str, str, str]], *, unchec
     )
     if not rows:
         none = "None: every planned run finished" + (", and none was dead." if not unchecked else ".")
-        return Section(id="failed", title=title, lead=(none, *(doubt if unchecked else ())))
+        return Section(id="failed", title=title, lead=(none, *(doubt if unchecked else ())), part="limits")
     return Section(
         id="failed",
         title=title,
@@ -47,8 +54,25 @@ def failed_and_missing(rows: Sequence[tuple[str, str, str, str, str]], *, unchec
             *(doubt if unchecked else ()),
         ),
         blocks=(table(("Variant", "Seed", "Status", "Reason", "Folder"), rows),),
+        part="limits",
+        folded=len(rows) > 6,
+        tells=_counted(rows),
+        terms=("Diverged", "Dead run", "Worst-rank test"),
     )
 
+
+def _counted(rows: Sequence[tuple[str, str, str, str, str]]) -> str:
+    """How many runs of which variant have which status: "no_residual: 12 dead"."""
+    counts: dict[tuple[str, str], int] = {}
+    for variant, seed, status, _, _ in rows:
+        counts[variant, status] = counts.get((variant, status), 0) + len(seed.split(", "))
+    named = [f"{variant}: {n} {status}" for (variant, status), n in counts.items()]
+    more = f"; {len(named) - SHOWN_COUNTS} more" if len(named) > SHOWN_COUNTS else ""
+    return f"{'; '.join(named[:SHOWN_COUNTS])}{more}."
+
+
+SHOWN_COUNTS = 8
+"""The most counts of failed and missing runs that the heading names."""
 
 SHOWN_COSTS = {
     "parameters": ("#Parameters", ",.0f", 1.0),
@@ -84,6 +108,7 @@ def costs(rows: Sequence[Mapping[str, Any]], *, workers: str) -> Section | None:
                 [(str(row["variant"]), str(row["runs"]), *(_cost(row, name) for name in given)) for row in rows],
             ),
         ),
+        tells="Seconds, memory and speed of every variant, measured while other runs shared the machine.",
     )
 
 
@@ -94,17 +119,26 @@ def _cost(row: Mapping[str, Any], name: str) -> str:
 
 def limits(items: Sequence[str]) -> Section:
     """What the verdicts do not cover."""
-    return Section(id="limits", title="Limits", blocks=(Bullets(items=tuple(items)),))
+    return Section(id="limits", title="Limits", blocks=(Bullets(items=tuple(items)),), part="limits")
 
 
 def provenance(rows: Sequence[tuple[str, str]], *, files: str) -> Section:
     """Where the numbers come from, and the files that hold them."""
     return Section(
-        id="provenance", title="Provenance", blocks=(Definitions(items=tuple(rows)),), notes=(f"All numbers: {files}.",)
+        id="provenance",
+        title="Provenance",
+        blocks=(Definitions(items=tuple(rows)),),
+        notes=(f"All numbers: {files}.",),
+        tells="Where the numbers come from: data, machine, versions, and the files that hold every number.",
     )
 
 
 def glossary() -> Section:
     """The terms of the report."""
     items = tuple((term.name, term.meaning) for term in GLOSSARY)
-    return Section(id="glossary", title="Glossary", blocks=(Definitions(items=items),))
+    return Section(
+        id="glossary",
+        title="Glossary",
+        blocks=(Definitions(items=items, anchored=True),),
+        tells="Every term of this report in one or two sentences.",
+    )

@@ -48,6 +48,7 @@ def section(root: Path, design: Design) -> Section | None:
     return Section(
         id="side-by-side",
         title=TITLE,
+        tells="Time, latency and memory of each variant, measured alone.",
         lead=(f"{conditions(rows)} {reading(rows)}", *dropped),
         blocks=tuple(block for block in (ratios(rows), values(rows)) if len(block.columns) > 1),
         notes=(*counted(rows), *troubles(rows), "All numbers: profile.csv."),

@@ -68,6 +68,7 @@ def unpaired_page(
         sections=(
             Section(
                 id="verdicts",
+                part="answer",
                 title="Verdicts, unpaired",
                 blocks=(unpaired_verdict_table(comparison),),
                 notes=(
@@ -82,10 +83,19 @@ def unpaired_page(
                     ),
                 ),
             ),
-            Section(id="reading", title="How to read a verdict", blocks=(Definitions(items=tuple(meanings)),)),
+            Section(
+                id="reading",
+                title="How to read a verdict",
+                blocks=(Definitions(items=tuple(meanings)),),
+                part="answer",
+                folded=True,
+                tells="What each of the words means, with this plan's numbers.",
+            ),
             Section(
                 id="words",
                 title="Each variant in words",
+                part="variants",
+                folded=False,
                 blocks=(Bullets(items=tuple(map(unpaired_sentence, comparison.contrasts))),),
             ),
             setting.design(
@@ -120,7 +130,12 @@ def unpaired_page(
             setting.provenance(
                 provenance, files="contrasts.csv (tests), and analysis.json (every number and its call)"
             ),
-            Section(id="glossary", title="Glossary", blocks=(Definitions(items=TERMS),)),
+            Section(
+                id="glossary",
+                title="Glossary",
+                blocks=(Definitions(items=TERMS, anchored=True),),
+                tells="Every term of this report in one or two sentences.",
+            ),
         ),
     )
 
@@ -195,7 +210,9 @@ def unpaired_rows(comparison: UnpairedComparison) -> list[dict[VerdictColumn, Ce
 def unpaired_verdict_table(comparison: UnpairedComparison) -> Table:
     """The rows of `unpaired_rows` as the report's table."""
     titles = unpaired_titles(comparison)
-    return table(titles.values(), [[row[name] for name in titles] for row in unpaired_rows(comparison)])
+    first: tuple[VerdictColumn, ...] = ("variant", "verdict", "difference", "p (Holm)")
+    order = (*first, *(name for name in titles if name not in first))
+    return table([titles[name] for name in order], [[row[name] for name in order] for row in unpaired_rows(comparison)])
 
 
 def _runs(results: int, planned: int) -> str:
@@ -261,6 +278,8 @@ def _robustness(comparison: UnpairedComparison) -> Section:
     return Section(
         id="robustness",
         title="Robustness checks and effect sizes, unpaired",
+        tells="Whether other tests of the same differences agree with the planned one.",
+        terms=("Rank-sum test", "Permutation test", "Cliff's delta"),
         lead=("The same contrasts under other tests, which verdicts do not use. Second p: after Holm's correction.",),
         blocks=(
             table(

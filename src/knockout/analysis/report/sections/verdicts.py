@@ -1,11 +1,12 @@
 """The verdicts, how to read them, and what they rest on."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.inference.contrasts import Contrast
 from knockout.analysis.report import sentences
-from knockout.analysis.report.blocks import Bullets, Cell, Definitions, Section, Table, table
+from knockout.analysis.report.blocks import Cell, Definitions, Section, Table, table
 from knockout.analysis.report.sentences import DASH, difference, interval, number, p_text, signed
 from knockout.analysis.stats.metric import Metric
 from knockout.design import Variant
@@ -13,13 +14,24 @@ from knockout.plurals import plural
 
 INTERVAL = "95 % confidence interval"
 
+ORDER = ("worse", "better", "negligible", "equivalent", "inconclusive", "undecidable")
+"""Verdicts by the first word, as a reader who sorts by them gets them: what is shown first."""
 
-def verdicts(comparison: Comparison, *, described: Mapping[str, Variant], late: Mapping[str, str]) -> Section:
-    """The table of verdicts. `described`: variant -> what it changes; `late`: variant -> why it is exploratory."""
+
+def verdicts(
+    comparison: Comparison,
+    *,
+    described: Mapping[str, Variant],
+    late: Mapping[str, str],
+    links: Mapping[str, str] | None = None,
+) -> Section:
+    """The table of verdicts. `described`: variant -> what it changes; `late`: variant -> why it is exploratory;
+    `links`: variant -> id of the section that tells more of it."""
     return Section(
         id="verdicts",
         title="Verdicts",
-        blocks=(verdict_table(comparison, described=described, late=late),),
+        part="answer",
+        blocks=(verdict_table(comparison, described=described, late=late, links=links),),
         notes=(
             (
                 "The verdict follows from the p values after Holm's correction. The confidence intervals are over"
@@ -46,28 +58,41 @@ def any_failed(comparison: Comparison) -> bool:
     return bool(first.baseline.failures) or any(c.arm.failures for c in comparison.contrasts)
 
 
-def verdict_table(comparison: Comparison, *, described: Mapping[str, Variant], late: Mapping[str, str]) -> Table:
-    """One row per variant, under one of the baseline."""
+def verdict_table(
+    comparison: Comparison,
+    *,
+    described: Mapping[str, Variant],
+    late: Mapping[str, str],
+    links: Mapping[str, str] | None = None,
+) -> Table:
+    """One row per variant, under one of the baseline. `links`: variant -> id of the section that tells more of it."""
     metric, base = comparison.metric, comparison.contrasts[0].baseline
     head = (
         comparison.baseline,
+        "",
+        "",
+        "",
+        sentences.level(base, metric.digits),
         plural(base.runs, "run"),
         f"{base.failures} of {base.runs}",
-        sentences.level(base, metric.digits),
+        "",
+        "",
     )
+    ids = {} if links is None else links
     return table(
         (
             "Variant",
+            "Verdict",
+            f"#{difference_header(metric)}",
+            "#p, Holm",
+            f"#{sentences.header(metric)}, mean ± sd",
             "#Pairs",
             "#Failed runs",
-            f"#{sentences.header(metric)}, mean ± sd",
-            f"#{difference_header(metric)}",
             "#p",
-            "#p, Holm",
             "#d_z",
-            "Verdict",
         ),
-        [(*head, "", "", "", "", ""), *(_verdict_row(c, described, late) for c in comparison.contrasts)],
+        [head, *(_verdict_row(c, described, late, ids.get(c.variant, "")) for c in comparison.contrasts)],
+        sorted_by_reader=True,
     )
 
 
@@ -102,20 +127,28 @@ def counts(contrast: Contrast) -> tuple[str, str]:
 
 
 def _verdict_row(
-    contrast: Contrast, described: Mapping[str, Variant], late: Mapping[str, str]
-) -> tuple[Cell | str, ...]:
-    estimate = contrast.estimate
+    contrast: Contrast, described: Mapping[str, Variant], late: Mapping[str, str], link: str
+) -> tuple[Cell, ...]:
+    estimate, arm = contrast.estimate, contrast.arm
     change = sentences.change(described, contrast.variant)
+    verdict = verdict_cell(contrast, sentences.flags(contrast, late))
+    pairs, failed = counts(contrast)
+    tested = contrast.p is not None
     return (
-        Cell(text=contrast.variant, notes=(change,) if change else ()),
-        *counts(contrast),
-        sentences.level(contrast.arm, contrast.metric.digits),
-        difference_cell(contrast),
-        p_text(contrast.p),
-        p_text(contrast.p_holm) if contrast.p is not None else DASH,
-        signed(None if estimate is None else estimate.d_z),
-        verdict_cell(contrast, sentences.flags(contrast, late)),
+        Cell(text=contrast.variant, notes=(change,) if change else (), link=link),
+        replace(verdict, sort=ORDER.index(verdict.badge) if verdict.badge in ORDER else None),
+        replace(difference_cell(contrast), sort=None if estimate is None else estimate.difference),
+        Cell(text=p_text(contrast.p_holm) if tested else DASH, sort=contrast.p_holm if tested else None),
+        Cell(text=sentences.level(arm, contrast.metric.digits), sort=arm.mean),
+        Cell(text=pairs, sort=contrast.n_pairs),
+        Cell(text=failed, sort=arm.failures),
+        Cell(text=p_text(contrast.p), sort=contrast.p),
+        _sized(None if estimate is None else estimate.d_z),
     )
+
+
+def _sized(d_z: float | None) -> Cell:
+    return Cell(text=signed(d_z), sort=d_z)
 
 
 def reading(comparison: Comparison) -> Section:
@@ -124,16 +157,14 @@ def reading(comparison: Comparison) -> Section:
     return Section(
         id="reading",
         title="How to read a verdict",
+        part="answer",
+        folded=True,
+        tells="What each of the words means, with this plan's numbers.",
+        terms=(
+            *("Better, worse", "Negligible", "Equivalent", "Inconclusive", "Undecidable by design"),
+            *("Paired t test", "Holm's correction", "TOST (equivalence test)", "Normal theory only", "Exploratory"),
+        ),
         blocks=(Definitions(items=tuple(sentences.meanings(plan, metric, failures=any_failed(comparison)))),),
-    )
-
-
-def in_words(comparison: Comparison) -> Section:
-    """One sentence or more on each variant."""
-    return Section(
-        id="words",
-        title="Each variant in words",
-        blocks=(Bullets(items=tuple(map(sentences.sentence, comparison.contrasts))),),
     )
 
 
@@ -144,6 +175,8 @@ def robustness(comparison: Comparison) -> Section:
     return Section(
         id="robustness",
         title="Robustness checks",
+        tells="Whether other tests of the same differences agree with the planned one.",
+        terms=("Sign-flip test", "Wilcoxon signed-rank test", "Max-T", "Welch's test", "Worst-rank test"),
         lead=(
             (
                 "The same contrasts under other tests. Verdicts do not use them. Where two p values stand in a cell,"
@@ -205,6 +238,11 @@ def sizes(comparison: Comparison) -> Section:
     return Section(
         id="sizes",
         title="Effect sizes, and what more seeds would show",
+        tells="How large the differences are beside their spread, and how many seeds would decide what is open.",
+        terms=(
+            *("d_z", "g_z", "d_av", "Cliff's delta", "Win rate", "Minimum detectable effect"),
+            "Pitman-Morgan test",
+        ),
         blocks=(
             table(
                 (
@@ -278,6 +316,8 @@ def leave_one_seed_out(comparison: Comparison) -> Section | None:
     return Section(
         id="leave-one-seed-out",
         title="Leave-one-seed-out",
+        tells="Whether a verdict rests on one particular seed.",
+        terms=("Leave-one-seed-out",),
         lead=(
             (
                 "All variants judged again without each seed. A verdict that changes without one particular seed rests"
