@@ -126,5 +126,5 @@ def test_no_report_says_that_a_test_was_planned(path: Path) -> None:
     """Of runs from elsewhere that is not known. One run lies far off, so that the rank tests disagree with t."""
     path.write_text(rows([0.80] * 8, [0.81, 0.812, 0.813, 0.809, 0.811, 0.814, 0.808, 0.99]), encoding="utf-8")
     written = report(path)
-    assert "The verdict is that of the paired t test" in written.paths["report.md"].read_text(encoding="utf-8")
-    assert "planned t test" not in written.paths["report.md"].read_text(encoding="utf-8")
+    assert "The verdict is that of the paired t test" in written.paths["details.md"].read_text(encoding="utf-8")
+    assert "planned t test" not in written.paths["details.md"].read_text(encoding="utf-8")

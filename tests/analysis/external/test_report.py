@@ -137,7 +137,7 @@ def test_percent_signs_are_percent(tmp_path: Path, unit: list[str]) -> None:
     rows = [f"{v};{s}.0;{80 + 3 * (v == 'v') + s % 3:.2f} %".replace(".", ",") for v in ("base", "v") for s in range(8)]
     path.write_text("variant;seed;accuracy\n" + "\n".join(rows).replace(",0;", ".0;") + "\n", encoding="utf-8")
     assert re.search(r"v 8/8 0 of 8 83\.\d+ ± \S+ \+3.00", compare(path, "--baseline", "base", *unit))
-    page = path.with_name("excel_report") / "report.md"
+    page = path.with_name("excel_report") / "details.md"
     assert "8 (0, 1, 2, 3, 4, 5, 6, 7)" in page.read_text(encoding="utf-8")
     with pytest.raises(UserError, match="percent signs"):
         compare(path, "--baseline", "base", "--unit", "raw", "--margin", "1")
@@ -145,7 +145,7 @@ def test_percent_signs_are_percent(tmp_path: Path, unit: list[str]) -> None:
 
 def test_what_was_named_late_and_what_is_missing_is_said(runs: Path) -> None:
     compare(runs, *MAPPED, "--margin", "0.4")
-    page = runs.with_name("wandb_report") / "report.md"
+    page = runs.with_name("wandb_report") / "details.md"
     text = page.read_text(encoding="utf-8")
     assert "Whether they were fixed before results existed is not known" in text
     assert "the packaged plan, margin 0.4" in text

@@ -25,6 +25,8 @@ class Asked:
     plan: Path | None = None
     target: Path | None = None
     """the report's folder; None: beside the file"""
+    formats: Sequence[str] = ()
+    """of the figures, beside SVG"""
 
     @property
     def folder(self) -> Path:
@@ -36,38 +38,40 @@ class Asked:
         usual, columns = RunColumns(), self.columns
         source = str(self.source)
         source = f"./{source}" if source.startswith("-") else source
-        words = ["knockout", "compare", source, *_option("--baseline", self.baseline)]
+        words = ["knockout", "compare", source, *option("--baseline", self.baseline)]
         if columns.names != usual.names:
-            words += _options("--variant", columns.names)
+            words += options("--variant", columns.names)
         if columns.wide:
             words.append("--wide")
         if columns.seed_pattern:
-            words += _option("--seed-pattern", columns.seed_pattern)
+            words += option("--seed-pattern", columns.seed_pattern)
         elif not columns.paired:
             words.append("--unpaired")
         elif columns.seed != usual.seed:
-            words += _options("--seed", columns.seed)
-        for option, own, default in (
+            words += options("--seed", columns.seed)
+        for name, own, default in (
             ("--metric", columns.metric, usual.metric),
             ("--status", columns.status, usual.status),
             ("--count", columns.count, usual.count),
         ):
-            if own != default or (option == "--metric" and columns.wide):
-                words += [option, own] if not own.startswith("-") else [f"{option}={own}"]
+            if own != default or (name == "--metric" and columns.wide):
+                words += [name, own] if not own.startswith("-") else [f"{name}={own}"]
         words += [word for name, to in self.statuses.items() for word in ("--status", f"{name}={to}")]
-        words += _option("--unit", self.unit or "")
+        words += option("--unit", self.unit or "")
         words += [f"--{self.better}-is-better"] if self.better else []
-        words += _option("--margin", "" if self.margin is None else f"{self.margin:g}")
-        words += _option("--plan", "" if self.plan is None else str(self.plan))
-        words += _option("--to", "" if self.target is None else str(self.target))
+        words += option("--margin", "" if self.margin is None else f"{self.margin:g}")
+        words += option("--plan", "" if self.plan is None else str(self.plan))
+        words += options("--figures", self.formats)
+        words += option("--to", "" if self.target is None else str(self.target))
         return shlex.join(words)
 
 
-def _options(name: str, values: Sequence[str]) -> list[str]:
-    return [word for value in values for word in _option(name, value)]
+def options(name: str, values: Sequence[str]) -> list[str]:
+    """The option once for each value."""
+    return [word for value in values for word in option(name, value)]
 
 
-def _option(name: str, value: str) -> list[str]:
+def option(name: str, value: str) -> list[str]:
     """The option with its value; with an equals sign where the value looks like an option itself."""
     if not value:
         return []

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +15,7 @@ from knockout.analysis.external.measured import Unit
 from knockout.analysis.external.runs import RunColumns, read_runs
 from knockout.analysis.external.shapes import matching
 from knockout.analysis.external.table import plain
+from knockout.analysis.report.figure_formats import asked_formats
 from knockout.analysis.report.printed import Comparison
 from knockout.analysis.report.unpaired import UnpairedComparison
 from knockout.analysis.report.write import write_comparison
@@ -42,12 +43,15 @@ def report_runs(
     unit: Unit | None = None,
     better: Better | None = None,
     plan: Path | None = None,
+    formats: Sequence[str] = ("svg",),
 ) -> Written:
     """Read a file of runs, compare all variants with the baseline, and write the report into `target`.
 
+    `formats`: of the figures, as in `write_report`, and `knockout.errors.UserError` for one that is not known.
     Raises `knockout.strict.FaultsError` for a file that cannot be read so, and
     `knockout.analysis.FrameError` for runs that cannot be compared.
     """
+    asked_formats(formats)
     imported = read_runs(source, columns, statuses=statuses)
     columns = imported.columns
     if imported.blank is not None:
@@ -94,7 +98,7 @@ def report_runs(
         )
         return Written(comparison=unpaired, paths=paths)
     comparison = compare_by(frame, of_frame, choices, notes=imported.notes)
-    paths = write_comparison(comparison, target, title=title, question=question, provenance=described)
+    paths = write_comparison(comparison, target, title=title, question=question, provenance=described, formats=formats)
     return Written(comparison=comparison, paths=paths)
 
 

@@ -103,6 +103,7 @@ def report_or_suggest(asked: Asked) -> Written:
             unit=asked.unit,
             better=asked.better,
             plan=asked.plan,
+            formats=asked.formats,
         )
     except (FaultsError, FrameError) as error:
         raise _explained(asked, error) from error

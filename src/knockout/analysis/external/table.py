@@ -19,7 +19,10 @@ from knockout.tabular import SEPARATORS, TableError
 MAX_FAULTS = 10
 """Faults of one kind that are listed; the others are counted."""
 
-OPTIONS = {"variant": "--variant", "seed": "--seed", "metric": "--metric", "status": "--status", "count": "--count"}
+OPTIONS = {
+    "variant": "--variant", "seed": "--seed", "metric": "--metric", "status": "--status", "count": "--count",
+    "step": "--step", "loss": "--loss",
+}  # fmt: skip
 """How the command line lets a column be named, for messages."""
 
 JSON = "is JSON: write one row per run as CSV or Parquet (pandas.read_json, then to_csv or to_parquet)"
@@ -57,11 +60,14 @@ class Sheet:
         return f"{self.place}{'' if len(rows) == 1 else 's'} {', '.join(map(str, rows[:6]))}{more}"
 
 
-def read_sheet(path: Path, wanted: Sequence[str]) -> Sheet:
+def read_sheet(
+    path: Path, wanted: Sequence[str], *, limits: tabular.Limits | None = None, a_row: str = "one row per run"
+) -> Sheet:
     """The cells of a CSV, TSV or Parquet file.
 
     `wanted`: names of columns. They decide between separators, and of Parquet only they are read. A CSV file is UTF-8,
-    or UTF-16 with its byte order mark. Compressed files are not read.
+    or UTF-16 with its byte order mark. Compressed files are not read. `limits`: how large the file may
+    be, by default as for runs; `a_row`: what its rows stand for, for messages.
 
     Raises `FaultsError` for a file that is not there or is something else, and for rows that are longer or shorter
     than the header.
@@ -70,29 +76,29 @@ def read_sheet(path: Path, wanted: Sequence[str]) -> Sheet:
     try:
         if not path.is_file():
             raise TableError(_why_absent(path))
-        return _read_sheet(path, file, wanted)
+        return _read_sheet(path, file, wanted, limits or tabular.RUNS, a_row)
     except TableError as error:
         raise FaultsError([_as_fault(file, error)]) from error
     except OSError as error:  # a name that is too long, a file that may not be read
         raise FaultsError([Fault(file=file, got=f"not readable: {error.strerror}")]) from error
 
 
-def _read_sheet(path: Path, file: str, wanted: Sequence[str]) -> Sheet:
+def _read_sheet(path: Path, file: str, wanted: Sequence[str], limits: tabular.Limits, a_row: str) -> Sheet:
     size = path.stat().st_size
-    tabular.RUNS.check_file(size)
+    limits.check_file(size)
     if not size:
-        raise TableError("is empty: a header and one row per run are needed")
+        raise TableError(f"is empty: a header and {a_row} are needed")
     start = tabular.read_start(path)
     tabular.refuse_other_formats(start)
     ending = path.suffix.lower()
     if ending in OTHER_ENDINGS:
         raise TableError(OTHER_ENDINGS[ending])
     if start.startswith(tabular.PARQUET) or ending in (".parquet", ".pq"):
-        return _parquet(path, file, wanted)
+        return _parquet(path, file, wanted, limits, a_row)
     text = tabular.decode(path.read_bytes())
     if JSON_START.match(text):
         raise TableError(JSON)
-    return _csv(file, text, wanted)
+    return _csv(file, text, wanted, limits, a_row)
 
 
 def plain(text: str) -> str:
@@ -147,7 +153,7 @@ def _why_absent(path: Path) -> str:
 # --- Text ---------------------------------------------------------------------------------------------------------
 
 
-def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
+def _csv(file: str, text: str, wanted: Sequence[str], limits: tabular.Limits, a_row: str) -> Sheet:
     said, end = tabular.said_separator(text)
     text = text[end:]  # the end of that line stays, so that lines keep their numbers
     separator = said or tabular.separator_of(text, wanted)
@@ -157,7 +163,7 @@ def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
     blank: list[int] = []
     faults: list[Fault] = []
     try:
-        for row in tabular.csv_rows(io.StringIO(text, newline=""), separator, tabular.RUNS, strict=True):
+        for row in tabular.csv_rows(io.StringIO(text, newline=""), separator, limits, strict=True):
             cells = [plain(cell) for cell in row.cells]
             if not header:
                 header = tuple(cells)
@@ -173,10 +179,8 @@ def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
     if faults:
         raise FaultsError(some(faults, "rows that do not fit the header"))
     if not header or not rows:
-        raise TableError(
-            "holds a header and no rows: one row per run is needed" if header else "holds blank lines only"
-        )
-    tabular.RUNS.check_rows(len(rows))
+        raise TableError(f"holds a header and no rows: {a_row} is needed" if header else "holds blank lines only")
+    limits.check_rows(len(rows))
     return Sheet(
         file=file,
         place="line",
@@ -192,16 +196,16 @@ def _csv(file: str, text: str, wanted: Sequence[str]) -> Sheet:
 # --- Parquet ------------------------------------------------------------------------------------------------------
 
 
-def _parquet(path: Path, file: str, wanted: Sequence[str]) -> Sheet:
+def _parquet(path: Path, file: str, wanted: Sequence[str], limits: tabular.Limits, a_row: str) -> Sheet:
     """Extension types need pyarrow >= 14.0.1, which this project has: older ones unpickled what a file's schema held
     (CVE-2023-47248)."""
     try:
         schema = pq.read_schema(path)
         names = [str(name) for name in schema.names]
         chosen = [name for name in names if plain(name) in wanted and names.count(name) == 1]
-        rows = tabular.measure_parquet(path, chosen, tabular.RUNS).rows
+        rows = tabular.measure_parquet(path, chosen, limits).rows
         if not rows:
-            raise TableError("holds a header and no rows: one row per run is needed")
+            raise TableError(f"holds a header and no rows: {a_row} is needed")
         # a text that repeats is kept once: a small file cannot become a large one
         texts = [name for name in chosen if tabular.is_text(schema.field(name).type)]
         with pq.ParquetFile(path, read_dictionary=texts) as opened:
