@@ -45,7 +45,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
         "print(sorted(heavy), sorted(knockout.__all__))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "[] ['Study', 'compare', 'compare_unpaired', 'report', 'run']"
+    assert done.stdout.strip() == "[] ['Study', 'compare', 'compare_unpaired', 'curves', 'report', 'run']"
 
 
 def test_what_it_does_not_have_it_says() -> None:

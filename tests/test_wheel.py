@@ -26,7 +26,9 @@ def test_it_holds_the_package_and_its_pages_and_nothing_else(wheel: Path) -> Non
     held = {n.removeprefix("knockout/") for n in names if n.startswith("knockout/")}
     source = REPOSITORY / "src" / "knockout"
     expected = {str(p.relative_to(source)) for p in source.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    pages = {p.relative_to(REPOSITORY).as_posix() for p in (REPOSITORY / "docs").glob("*.md")}
+    pages = {
+        p.relative_to(REPOSITORY).as_posix() for p in (REPOSITORY / "docs").iterdir() if p.suffix in (".md", ".json")
+    }
     pages |= {"ablations/README.md", "analysis/README.md", "analysis/RULES.md", "results/README.md"}
     assert held == expected | {f"pages/{name}" for name in pages}
     assert {"plan.toml", "py.typed", "analysis/report/templates/report.html.j2"} <= held

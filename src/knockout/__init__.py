@@ -1,19 +1,20 @@
 """Knockout: ablation studies with paired seeds, corrected tests and verdicts that survive review.
 
-from knockout import Study, run, report, compare
+from knockout import Study, run, report, compare, curves
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path  # loaded where it is used: what the command loads first is little
 
-    from knockout.analysis import compare, compare_unpaired
+    from knockout.analysis import compare, compare_unpaired, curves
     from knockout.analysis.report.write import Report
     from knockout.study import Study
     from knockout.sweep.coordinate import Ended
 
-__all__ = ["Study", "compare", "compare_unpaired", "report", "run"]
+__all__ = ["Study", "compare", "compare_unpaired", "curves", "report", "run"]
 
 
 def run(
@@ -56,16 +57,17 @@ def run(
     )
 
 
-def report(folder: "str | Path") -> "Report":
+def report(folder: "str | Path", *, formats: "Sequence[str]" = ("svg",)) -> "Report":
     """Judge what a study has so far and write its report into the folder. As `knockout report`.
 
-    Raises `knockout.analysis.results.ResultsError` where nothing has finished, or records contradict each other.
+    `formats`: of the figures, "pdf" and "png" beside "svg". Raises `knockout.errors.UserError` for another one, and
+    `knockout.analysis.results.ResultsError` where nothing has finished, or records contradict each other.
     """
     from pathlib import Path
 
     from knockout.analysis.report.write import write_report
 
-    return write_report(Path(folder))
+    return write_report(Path(folder), formats=formats)
 
 
 def __getattr__(name: str) -> Any:
@@ -73,7 +75,7 @@ def __getattr__(name: str) -> Any:
         from knockout.study import Study
 
         return Study
-    if name in ("compare", "compare_unpaired"):  # with pandas and scipy
+    if name in ("compare", "compare_unpaired", "curves"):  # with pandas and scipy
         from knockout import analysis
 
         return getattr(analysis, name)

@@ -2,54 +2,34 @@
 
 import importlib.metadata
 import sys
-from datetime import datetime
+from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from knockout.cli_check import check
 from knockout.cli_compare import compare
+from knockout.cli_curves import curves
+from knockout.cli_diff import diff
+from knockout.cli_json import asked_for_json, print_failure
 from knockout.cli_profile import profile
+from knockout.cli_report import report
 from knockout.cli_run import run
-from knockout.console import (
-    design_notes,
-    err,
-    out,
-    print_change,
-    print_cost,
-    print_damaged,
-    print_dead,
-    print_design,
-    print_fields,
-    print_floors,
-    print_report_path,
-    print_running,
-    print_systems,
-    print_variants,
-    print_verdicts,
-)
+from knockout.cli_status import status
+from knockout.console import err, out, print_fields, print_floors, print_systems, print_variants
 from knockout.console_data import as_options, print_facts
 from knockout.errors import UserError, disk_error_text
-from knockout.parameters import (
-    FINISHED,
-    INTERRUPTED,
-    MISSING,
-    OUTPUT_LOST,
-    USER_FAULT,
-    Overrides,
-    Quiet,
-    StudyFile,
-    StudyFolder,
-    Tokens,
-)
+from knockout.parameters import FINISHED, INTERRUPTED, OUTPUT_LOST, USER_FAULT, StudyFolder, Tokens
 from knockout.plurals import plural
 from knockout.screen import stdout
-from knockout.terminal import hushed, say, working, write_any_text
+from knockout.terminal import say, working, write_any_text
 
-if TYPE_CHECKING:
-    from knockout.analysis.stopping import Stop
-    from knockout.design import Design
+REFUSED: type[Exception] = next(
+    cls for cls in typer.BadParameter.__mro__ if issubclass(cls, Exception) and cls.__name__ == "ClickException"
+)
+"""What a command line that cannot be understood raises. Where typer has it from differs between its versions."""
 
 
 def _version(asked: bool) -> None:
@@ -69,26 +49,37 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line. What the user can mend is printed on standard error, with exit code 2."""
+    """Run the command line. What the user can mend is printed on standard error, with exit code 2.
+
+    Where `--json` was asked for, it also stands on standard output, as an object like any other.
+    """
     stdout.lost = None
     code: int | str | None
     write_any_text()
+    as_json = asked_for_json(sys.argv[1:])
     try:
-        app()
-        code = FINISHED
+        code = (app(standalone_mode=False) or FINISHED) if as_json else app() or FINISHED
     except SystemExit as ended:
         code = ended.code
     except UserError as error:
-        say(f"[red]knockout:[/red] {escape(str(error))}", console=err)
-        code = USER_FAULT
+        code = _refuse(str(error), as_json=as_json)
     except OSError as error:  # a disk that is full, a folder that cannot be written
-        say(f"[red]knockout:[/red] {escape(disk_error_text(error))}", console=err)
-        code = USER_FAULT
+        code = _refuse(disk_error_text(error), as_json=as_json)
+    except REFUSED as error:
+        code = _refuse(str(methodcaller("format_message")(error)), as_json=as_json)
     if stdout.lost is not None:
         if not isinstance(stdout.lost, BrokenPipeError):  # a reader that has seen enough, such as `head`
             say(f"[red]knockout:[/red] standard output was lost: {escape(str(stdout.lost))}", console=err)
         code = code or OUTPUT_LOST
     sys.exit(code)
+
+
+def _refuse(message: str, *, as_json: bool) -> int:
+    """Say what the user can mend, and return the exit code."""
+    say(f"[red]knockout:[/red] {escape(message)}", console=err)
+    if as_json:
+        print_failure(message, sys.argv[1:])
+    return USER_FAULT
 
 
 @app.callback()
@@ -186,77 +177,22 @@ def init(
     say("next:", whole=f"knockout check {study}")
 
 
-@app.command()
-def check(
-    study: StudyFile,
-    results: Annotated[Path, typer.Option(help="The folder that holds the results of all studies.")] = Path("results"),
-    measure: Annotated[bool, typer.Option(help="Estimate the cost by training a few steps of every variant.")] = True,
-    overrides: Overrides = None,
-) -> None:
-    """Show what a study will run, which differences its seeds can detect, and the cost. Writes no results."""
-    from knockout.analysis import stopping
-    from knockout.analysis.inference.outlook import outlook, sentences
-    from knockout.design import dropped_line
-    from knockout.ledger import damaged_files
-    from knockout.study import read_study
-    from knockout.sweep.survey import study_floors, survey
-
-    read = read_study(study, overrides or ())
-    state = survey(read, results / read.name)
-    floors = study_floors(read, state.data)
-    print_design(read, state.data.summary)
-    print_floors(floors, read.plan.metric)
-    have = sum(run.id in state.ledger.records for run in state.runs)
-    for _, line in damaged_files(state.root):
-        say(f"damaged: {escape(line)}")
-    if have:
-        has = f"{have} of {plural(len(state.runs), 'run')} {'has' if have == 1 else 'have'} a result"
-        say(f"{escape(str(state.root))}: {has}, {len(state.wanted)} would be trained")
-        print_change(state.change)
-    print_damaged(state.ledger.damaged)
-    out.print()
-    out.print("[bold]What it can show[/bold]")
-    k, n = len(read.variants) + len(state.dropped), len(read.seeds)  # K, as the report counts it
-    fixed = read.anytime is None
-    lines = (
-        sentences(outlook(n=n, k=k, plan=read.plan)) if fixed else stopping.sentences(k=k, plan=read.plan, max_seeds=n)
-    )
-    gone = [f"{dropped_line(state.dropped)}."] if state.dropped else []
-    for line in [*lines, *gone, *design_notes(read)]:
-        say(f"- {escape(line)}")
-    if measure:
-        out.print()
-        print_cost(read, state.data.ref, state.data.summary)
+app.command()(check)
 
 
 app.command()(run)
 
 
-@app.command()
-def report(folder: StudyFolder, quiet: Quiet = False) -> None:
-    """Judge what a study has so far: verdicts, report.html, report.md, figures and tables."""
-    from knockout.analysis import history
-    from knockout.analysis.report.write import write_report
-    from knockout.design import dropped_line
-
-    with working(f"judging {folder} and drawing its figures", quiet=quiet):
-        written = write_report(folder)
-    with hushed(quiet):
-        late = history.exploratory(written.results)
-        print_verdicts(written.comparison, written.results.design.described, late)
-        if written.results.design.dropped:
-            say(escape(dropped_line(written.results.design.dropped)))
-        for line in written.answer:
-            say(escape(line))
-    with hushed(quiet and not written.results.change.undeclared):
-        print_change(written.results.change)
-    with hushed(quiet):
-        out.print()
-    print_damaged(written.results.damaged)
-    print_report_path(written.comparison, written.paths["report.html"], quiet=quiet)
+app.command()(report)
 
 
 app.command()(compare)
+
+
+app.command()(curves)
+
+
+app.command()(diff)
 
 
 app.command()(profile)
@@ -298,56 +234,7 @@ def publish(
     say("published:", whole=str(to / folder.resolve().name))
 
 
-@app.command()
-def status(folder: StudyFolder) -> None:
-    """Show which runs of a study are finished, running or missing, and when it ends."""
-    from knockout.design import absence, read_design
-    from knockout.ledger import damaged_files, read_ledger
-    from knockout.source_changes import change_in_folder
-    from knockout.sweep.coordinate import totals
-    from knockout.sweep.owner import coordinator, read_progress, running_ids
-    from knockout.sweep.progress import Reasons
-    from knockout.sweep.remaining import ends_text, seconds_left
-
-    design = read_design(folder)
-    if design is None:
-        raise UserError(absence(folder))
-    ledger = read_ledger(folder)
-    stop = _stop(folder, design)
-    needless = set(stop.needless) if stop else set()
-    runs = {r.id: r for r in design.runs if r.seed not in needless or r.id in ledger.records}
-    counts = totals(ledger, list(runs.values()))
-    owner = coordinator(folder)
-    out.print(f"{design.study}: {counts}")
-    print_dead(folder, counts.finished)
-    print_change(change_in_folder(folder, design, ledger))
-    if stop is not None:
-        say(escape(str(stop)))
-    out.print(f"coordinator: {f'process {owner.pid} on {owner.host}' if owner else 'none running'}")
-    running = {run_id: read_progress(folder, run_id) for run_id in running_ids(folder)}
-    if running and owner is None:
-        out.print("workers are still training: a new `run` takes them over; without one they end in a few seconds")
-    print_running(running, runs)
-    left = seconds_left(list(runs.values()), ledger, running) if owner else None
-    if left is not None:
-        at_most = design.now.anytime is not None
-        ends = ends_text(left, now=datetime.now().astimezone(), at_most=at_most)
-        say(f"ends: {ends} (workers at work: {len(running)}, runs left: {counts.missing})")
-    for name in dict.fromkeys(r.variant for r in runs.values()):
-        seeds = ", ".join(str(r.seed) for r in ledger.missing(list(runs.values())) if r.variant == name)
-        if seeds:
-            say(f"missing: {name}: seeds {seeds}")
-    print_damaged(ledger.damaged)
-    for _, line in damaged_files(folder):
-        say(f"damaged: {escape(line)}")
-    reasons = Reasons()
-    for run_id, attempts in ledger.attempts.items():
-        if run_id in runs and run_id not in ledger.records:
-            last = attempts[-1].outcome
-            name = f"{runs[run_id].variant} seed {runs[run_id].seed}"
-            why = reasons.shown(last["reason"])
-            say(escape(f"{last['status']}, {plural(len(attempts), 'time')}: {name}: {why}"))
-    raise typer.Exit(MISSING if counts.missing else FINISHED)
+app.command()(status)
 
 
 @app.command()
@@ -368,13 +255,3 @@ def dashboard(
     except KeyboardInterrupt:
         out.print("stopped")
         raise typer.Exit(INTERRUPTED + 2) from None
-
-
-def _stop(folder: Path, design: "Design") -> "Stop | None":
-    """Whether a study with `seeds = "anytime"` is decided; `None` for other studies."""
-    if design.now.anytime is None:
-        return None
-    from knockout.analysis.results import load
-    from knockout.analysis.stopping import look
-
-    return look(load(folder))

@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from knockout.browser import show_page
+from knockout.cli_json import print_document
 from knockout.console import out, print_report_path, print_unpaired, print_verdicts
 from knockout.errors import UserError
-from knockout.parameters import Quiet, Unit
+from knockout.parameters import Figures, Json, Open, Quiet, Unit
 from knockout.terminal import hushed, say, working
 
 
@@ -52,12 +54,16 @@ def compare(
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan, instead of the packaged one.")] = None,
     to: Annotated[Path | None, typer.Option(help="The report's folder, instead of FILE_report.")] = None,
+    figures: Figures = None,
     quiet: Quiet = False,
+    open_page: Open = False,
+    as_json: Json = False,
 ) -> None:
     """Judge runs that Knockout did not train: the same verdicts and the same report as for a study."""
     from knockout.analysis.external.asked import Asked
     from knockout.analysis.external.runs import RunColumns
     from knockout.analysis.external.suggest import report_or_suggest
+    from knockout.analysis.report.documents import comparison_document
     from knockout.analysis.report.unpaired import UnpairedComparison
 
     mapped_words = [s for s in status or [] if "=" in s]
@@ -89,9 +95,15 @@ def compare(
         better=None if lower_is_better is None else "lower" if lower_is_better else "higher",
         plan=plan,
         target=to,
+        formats=tuple(figures or ()),
     )
     with working(f"judging {file} and drawing its figures", quiet=quiet):
         written = report_or_suggest(asked)
+    page = written.paths["report.html"]
+    if as_json:
+        print_document(comparison_document(written.comparison, source=file, paths=written.paths))
+        show_page(page, wanted=open_page)
+        return
     with hushed(quiet):
         if isinstance(written.comparison, UnpairedComparison):
             print_unpaired(written.comparison)
@@ -104,4 +116,5 @@ def compare(
         for note in written.comparison.notes:
             say(escape(note))
         out.print()
-    print_report_path(written.comparison, written.paths["report.html"], quiet=quiet)
+    print_report_path(written.comparison, page, quiet=quiet)
+    show_page(page, wanted=open_page)

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from knockout.analysis.inference.contrasts import Contrast
     from knockout.analysis.report.unpaired import UnpairedComparison
     from knockout.design import Variant
-    from knockout.job import DataRef, Floor
+    from knockout.job import Floor
     from knockout.plan import Plan
     from knockout.source_changes import SourceChange
     from knockout.study import Run, Study
-    from knockout.sweep.estimate import Pace
+    from knockout.sweep.estimate import Estimate, Pace
+    from knockout.sweep.machine import Machine
     from knockout.sweep.owner import Progress
     from knockout.sweep.survey import Survey
 
@@ -203,16 +204,12 @@ def design_notes(study: "Study") -> list[str]:
     return notes
 
 
-def print_cost(study: "Study", ref: "DataRef | None", summary: "Mapping[str, Any]") -> None:
-    """Train a few steps of every variant and print what the study will cost on this machine."""
-    from knockout.sweep.estimate import estimate
-    from knockout.sweep.machine import machine_of
+def print_cost(study: "Study", cost: "Estimate", machine: "Machine") -> None:
+    """Print what the study will cost on this machine, by the steps that were measured."""
     from knockout.sweep.progress import describe
     from knockout.trainers import DEFAULT_TRAINER
 
-    machine = machine_of(study)
     devices, workers = machine.devices, machine.workers
-    cost = estimate(study, data=ref, summary=summary, device=devices[0])
     out.print("[bold]What it will cost here[/bold]")
     runs = len(study.seeds) * len(study.arms)
     most = "at most " if study.anytime else ""
