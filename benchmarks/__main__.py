@@ -19,13 +19,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.figure import Figure
+from benchmarks.measuring import measuring
 from benchmarks.studies import REPOSITORY, evaluation, overhead_per_run, start_up, whole_study
 from benchmarks.tokenising import tokenising
 from benchmarks.training import training
 from benchmarks.verdicts import statistics
 
 BENCHMARKS: tuple[Callable[[Path], list[Figure]], ...] = (
-    training, whole_study, evaluation, tokenising, overhead_per_run, start_up, statistics,
+    training, measuring, whole_study, evaluation, tokenising, overhead_per_run, start_up, statistics,
 )  # fmt: skip
 PACKAGES = ("torch", "numpy", "scipy", "pandas", "statsmodels", "optuna", "tokenizers", "transformers")
 
