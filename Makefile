@@ -5,11 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FINDINGS := matching_2
+LANGUAGES := zh
+POT := .messages.pot
 CONTROLS := $(basename $(notdir $(wildcard ablations/controls_*.toml)))
 
 .DEFAULT_GOAL := ablate
 
-.PHONY: help ablate report dashboard test test-long test-exhaustive check setup bench calibrate controls publish clean deps-debian
+.PHONY: help ablate report dashboard test test-long test-exhaustive check setup bench calibrate controls publish messages clean deps-debian
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## (.*)/\1\t\2/' | expand -t 16
@@ -77,6 +79,15 @@ publish: $(VENV)/ready  ## commit the report of a complete study, with packed re
 	$(BIN)/knockout publish $(RESULTS)/$(STUDY)
 	git add results/reference/$(STUDY)
 	git commit --message "Publish the report of $(STUDY)" -- results/reference/$(STUDY)
+
+messages: $(VENV)/ready-dev  ## collect the texts of reports into the catalogues of translations, and compile them
+	$(BIN)/pybabel --quiet extract --keywords "tr marked plural:2" --no-location --sort-output --omit-header \
+		--output $(POT) src/knockout
+	@for language in $(LANGUAGES); do \
+		$(BIN)/pybabel --quiet update --no-fuzzy-matching --ignore-obsolete --domain knockout --locale $$language \
+			--input-file $(POT) --output-file src/knockout/locale/$$language/LC_MESSAGES/knockout.po || exit $$?; \
+	done
+	$(BIN)/pybabel --quiet compile --directory src/knockout/locale --domain knockout --statistics
 
 deps-debian:  ## the Debian packages that some tests use where they find them
 	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
