@@ -1,7 +1,7 @@
 """The language of reports: English as the code has it, others from the catalogues in `knockout/locale`.
 
-A text that a reader sees is wrapped where it is made: `tr("{n} of {m} runs failed", n=3, m=5)`. Texts of modules are marked
-with `marked` and translated where they are shown: `tr(TITLE)`. `make messages` collects both.
+A text that a reader sees is wrapped where it is made: `tr("{n} of {m} runs failed", n=3, m=5)`. A module's constant is
+marked with `marked`, and translated where it is shown: `tr(TITLE)`. `make messages` collects both.
 """
 
 import gettext

@@ -42,21 +42,22 @@ def test_parameters_stand_in_where_times_are_not_recorded(build_study: BuildStud
     assert not PLOT.frames(source_of(results))
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0.005, 0.2))
-def test_labels_keep_their_order_and_their_distance(wanted: list[float], gap: float) -> None:
-    placed = label_places(wanted, gap=gap, low=0.0, high=1.0)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.005, 0.2)), min_size=1, max_size=40))
+def test_labels_keep_their_order_and_do_not_overlap(labels: list[tuple[float, float]]) -> None:
+    wanted, heights = ([label[i] for label in labels] for i in range(2))
+    placed = label_places(wanted, heights, low=0.0, high=1.0)
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    down = [placed[i] for i in order]
-    fits = gap * (len(wanted) - 1) < 1.0
-    least = gap if fits else 1.0 / (len(wanted) - 1)
-    assert all(b - a >= least - 1e-9 for a, b in itertools.pairwise(down))
-    assert min(placed) >= -1e-9
-    assert max(placed) <= 1.0 + 1e-9
+    scale = min(1.0, 1.0 / sum(heights))
+    edges = [(placed[i] - scale * heights[i] / 2, placed[i] + scale * heights[i] / 2) for i in order]
+    assert all(upper[0] >= lower[1] - 1e-9 for lower, upper in itertools.pairwise(edges))
+    assert edges[0][0] >= -1e-9
+    assert edges[-1][1] <= 1.0 + 1e-9
 
 
 def test_labels_that_have_room_stand_at_their_points() -> None:
-    assert label_places([0.2, 0.9, 0.5], gap=0.1, low=0.0, high=1.0) == pytest.approx([0.2, 0.9, 0.5])
-    assert label_places([0.5, 0.5], gap=0.1, low=0.0, high=1.0) == pytest.approx([0.45, 0.55])
+    assert label_places([0.2, 0.9, 0.5], [0.1] * 3, low=0.0, high=1.0) == pytest.approx([0.2, 0.9, 0.5])
+    assert label_places([0.5, 0.5], [0.1] * 2, low=0.0, high=1.0) == pytest.approx([0.45, 0.55])
+    assert label_places([0.5, 0.5], [0.1, 0.3], low=0.0, high=1.0) == pytest.approx([0.4, 0.6])
 
 
 def test_an_arm_without_a_living_run_is_named(build_study: BuildStudy) -> None:

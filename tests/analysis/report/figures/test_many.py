@@ -1,6 +1,7 @@
 """Figures of many runs, and of curves without a study."""
 
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -53,6 +54,22 @@ def test_curves_from_elsewhere_are_drawn_as_those_of_a_study(monkeypatch: pytest
         assert "<script>" not in drawn[name].svg
         assert drawn[name].caption
         assert next(iter(drawn[name].data)) == name
+
+
+LONG_NAMES = ["x" * 200, "注意力" * 30, "a_variant_with_a_name_of_many_words_" * 5]
+NAMELESS = {"power"}
+"""Figures in which no variant is named."""
+
+
+def test_long_names_stand_whole_in_every_figure_that_names_variants() -> None:
+    """A warning of matplotlib, such as that no room is left for the axes, is an error in these tests."""
+    source = made(["baseline", *LONG_NAMES], 4, 60)
+    drawn = [plot for plot in PLOTS if plot.frames(source)]
+    assert {"forest", "instability", "paired_excess", "spread", "probe"} <= {p.name for p in drawn}
+    for plot in drawn:
+        root = ElementTree.fromstring(plot.draw(source, plot.frames(source)).svg())
+        shown = "".join("".join(node.itertext()) for node in root.iter() if node.tag.endswith("}text"))
+        assert all(name in shown for name in LONG_NAMES) or plot.name in NAMELESS, plot.name
 
 
 @pytest.mark.long

@@ -45,13 +45,12 @@ def test_one_step_is_drawn_as_points_that_can_be_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["short", "x" * 68, "a_variant_with_a_name_of_many_words_that_goes_on_and_on_and_on_64", "注意力" * 20]
+    "name", ["short", "x" * 200, "a_variant_with_a_name_of_many_words_that_goes_on_and_on_and_on_64", "注意力" * 20]
 )
-def test_a_name_of_64_characters_is_never_cut(name: str) -> None:
+def test_a_name_is_never_cut(name: str) -> None:
     titled = panel_title(name)
     assert titled.replace("\n", "") == name
     assert max(map(len, titled.split("\n"))) <= 34
-    assert titled.count("\n") <= 1
 
 
 def test_a_log_axis_holds_all_but_what_is_far_below() -> None:

@@ -11,7 +11,7 @@ from knockout.analysis.inference.comparison import Comparison
 from knockout.analysis.inference.pairs import Seed
 from knockout.analysis.report.figures.plot import Frames, Plot, Source
 from knockout.analysis.report.figures.small_multiples import NOTE_COLOUR, panel_title, some
-from knockout.analysis.report.svg import Drawing, label_text
+from knockout.analysis.report.svg import Drawing, label_text, line_count
 from knockout.analysis.results import Results
 
 NAME = "attention"
@@ -124,7 +124,7 @@ def _svg(_: Source, frames: Frames) -> Drawing:
                     ax.set_xticks(range(len(words)), words, fontsize=6, rotation=90)
                 ax.tick_params(length=0, pad=1)
 
-    height = len(grid) * size + len(titled) * (0.45 + 0.45)
+    height = len(grid) * size + sum(0.74 + 0.16 * line_count(panel_title(arm)) for _, arm in titled)
     return Drawing(draw, name=NAME, width=1.0 + heads * (size + 0.08), height=height)
 
 

@@ -15,7 +15,7 @@ from knockout.analysis.report import tables
 from knockout.analysis.report.figures.plot import Frames, Plot, Source
 from knockout.analysis.report.figures.small_multiples import arm_colours, some
 from knockout.analysis.report.sentences import header, title
-from knockout.analysis.report.svg import Drawing, label_text, plain_axes
+from knockout.analysis.report.svg import Drawing, columns_of, label_text, line_count, plain_axes, wrapped
 from knockout.analysis.results import Results
 
 NAME = "cost"
@@ -64,32 +64,32 @@ def _frames(source: Source) -> Frames:
     return {} if frame.empty else {NAME: frame}
 
 
-def label_places(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
-    """Places of labels as near to those wanted as a gap between any two allows, in the same order, from low to high.
+def label_places(wanted: Sequence[float], heights: Sequence[float], *, low: float, high: float) -> list[float]:
+    """Centres of labels as near to those wanted as their heights allow, in the same order, between low and high.
 
-    Where there is no room for all of them, they are spread evenly.
+    Where there is no room for all of them, all heights are scaled down by one factor.
     """
-    n = len(wanted)
-    order = sorted(range(n), key=lambda i: wanted[i])
-    if n > 1 and gap * (n - 1) >= high - low:
-        even = np.linspace(low, high, n)
-        return [float(even[order.index(i)]) for i in range(n)]
-    # Isotonic regression of wanted - i * gap: labels that would overlap share the mean of what they want.
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    tall = np.array([heights[i] for i in order])
+    tall *= min(1.0, (high - low) / tall.sum())
+    centres = np.cumsum(tall) - tall / 2  # of the labels stacked upon each other from 0 on
+    # Isotonic regression of wanted - centre: labels that would overlap share the mean of what they want.
     groups: list[list[float]] = []
-    for k, i in enumerate(order):
-        groups.append([wanted[i] - k * gap, 1.0])
+    for i, centre in zip(order, centres, strict=True):
+        groups.append([wanted[i] - float(centre), 1.0])
         while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
             (a, m), (b, o) = groups[-2], groups[-1]
             groups[-2:] = [[(a * m + b * o) / (m + o), m + o]]
     level = [value for value, size in groups for _ in range(int(size))]
-    placed = [min(max(v, low), high - gap * (n - 1)) + k * gap for k, v in enumerate(level)]
-    return [placed[order.index(i)] for i in range(n)]
+    most = high - float(tall.sum())
+    placed = [min(max(v, low), most) + float(centre) for v, centre in zip(level, centres, strict=True)]
+    return [placed[order.index(i)] for i in range(len(wanted))]
 
 
-def draw_cost(frame: pd.DataFrame, *, ax: Axes, palette: dict[str, str], baseline: str, gap: float) -> Axes:
+def draw_cost(frame: pd.DataFrame, *, ax: Axes, palette: dict[str, str], baseline: str, line: float) -> Axes:
     """One point per arm with its intervals, and its name at the right, joined to it by a thin line.
 
-    `gap`: the least distance between two names, as a share of the axis's height.
+    `line`: the height of a line of a name, as a share of the axis's height.
     """
     wide = float(frame["cost_median"].max()) / max(float(frame["cost_median"].min()), 1e-12) > 4
     if wide:
@@ -109,16 +109,17 @@ def draw_cost(frame: pd.DataFrame, *, ax: Axes, palette: dict[str, str], baselin
     low, high = float(ends.min()) - 0.05 * span, float(ends.max()) + 0.05 * span
     ax.set_ylim(low, high)
     shares = [(m - low) / (high - low) for m in frame["mean"]]
-    places = label_places(shares, gap=gap, low=0.01, high=0.99)
+    names = [wrapped(name) for name in frame["variant"]]
+    places = label_places(shares, [line * (line_count(name) + 0.3) for name in names], low=0.0, high=1.0)
     across = ax.get_yaxis_transform()
-    for row, place in zip(frame.to_dict("records"), places, strict=True):
+    for row, name, place in zip(frame.to_dict("records"), names, places, strict=True):
         colour = palette[row["variant"]]
         ax.annotate(
             "", xy=(row["cost_median"], row["mean"]), xycoords="data", xytext=(1.012, low + place * (high - low)),
             textcoords=across, arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.6},
             annotation_clip=False,
         )  # fmt: skip
-        ax.text(1.018, low + place * (high - low), label_text(row["variant"], 68), color=colour, fontsize=8.5,
+        ax.text(1.018, low + place * (high - low), name, color=colour, fontsize=8.5,
                 va="center", transform=across)  # fmt: skip
     plain_axes(ax)
     return ax
@@ -127,15 +128,17 @@ def draw_cost(frame: pd.DataFrame, *, ax: Axes, palette: dict[str, str], baselin
 def _svg(source: Source, frames: Frames) -> Drawing:
     frame, metric = frames[NAME], source.comparison.metric
     palette = arm_colours(source.comparison.variants, source.comparison.baseline)
-    height = max(4.0, 0.6 + 0.2 * len(frame))
+    names = [wrapped(name) for name in frame["variant"]]
+    height = max(4.0, 0.6 + sum(0.14 * (line_count(name) + 0.3) for name in names))
+    widest = max(columns_of(line) for name in names for line in name.split("\n"))
 
     def draw(canvas: Canvas) -> None:
         ax = canvas.subplots()
-        draw_cost(frame, ax=ax, palette=palette, baseline=source.comparison.baseline, gap=0.18 / (height - 0.6))
+        draw_cost(frame, ax=ax, palette=palette, baseline=source.comparison.baseline, line=0.14 / (height - 0.6))
         ax.set_xlabel(COSTS[str(frame["cost"].iloc[0])])
         ax.set_ylabel(label_text(header(metric), 60))
 
-    return Drawing(draw, name=NAME, width=7.0, height=height)
+    return Drawing(draw, name=NAME, width=max(7.0, 5.2 + 0.08 * widest), height=height)
 
 
 def _caption(source: Source, frames: Frames) -> str:

@@ -14,7 +14,7 @@ from knockout.analysis.inference.instability import Instability
 from knockout.analysis.report.figures.plot import Frames, Plot, Source
 from knockout.analysis.report.figures.small_multiples import panel_title
 from knockout.analysis.report.sections.instability import title_of
-from knockout.analysis.report.svg import Drawing, label_text
+from knockout.analysis.report.svg import Drawing, columns_of, label_text, line_count
 
 NAME = "instability"
 REACH = 3.0
@@ -92,7 +92,9 @@ def draw_instability(frame: pd.DataFrame, *, ax: Axes) -> Axes:
 def _svg(_: Source, frames: Frames) -> Drawing:
     frame = frames[NAME]
     variants, metrics = frame["variant"].nunique(), frame["metric"].nunique()
-    widest = max(len(line) for v in frame["variant"].unique() for line in panel_title(v).split("\n"))
+    names = [panel_title(v) for v in frame["variant"].unique()]
+    widest = max(columns_of(line) for name in names for line in name.split("\n"))
+    row = 0.06 + 0.14 * max(map(line_count, names))
     longest = max(len(title_of(m)) for m in frame["metric"].unique()) + len(DIFFERENCE)
 
     def draw(canvas: Canvas) -> None:
@@ -111,7 +113,7 @@ def _svg(_: Source, frames: Frames) -> Drawing:
         draw,
         name=NAME,
         width=0.4 + 0.08 * widest + 0.27 * max(metrics, 12) + 0.045 * longest,
-        height=1.2 + 0.064 * longest + 0.2 * variants,
+        height=1.2 + 0.064 * longest + row * variants,
     )
 
 

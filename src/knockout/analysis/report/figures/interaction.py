@@ -12,7 +12,7 @@ from knockout.analysis.inference.pairs import Seed
 from knockout.analysis.report.figures.plot import Frames, Plot, Source
 from knockout.analysis.report.figures.small_multiples import DASHED, NOTE_COLOUR, panel_title
 from knockout.analysis.report.sentences import header, title
-from knockout.analysis.report.svg import PALETTE, Drawing, label_text, plain_axes
+from knockout.analysis.report.svg import PALETTE, Drawing, columns_of, label_text, line_count, plain_axes, wrapped
 
 NAME = "interaction"
 MOST = 12
@@ -75,14 +75,14 @@ def draw_interaction(frame: pd.DataFrame, *, ax: Axes, first: str, second: str) 
     for level, colour, line, mark in (("0", PALETTE[0], "-", "o"), ("1", PALETTE[1], DASHED, "D")):
         own = frame[frame["cell"].str[1] == level].sort_values("cell")
         x = [int(cell[0]) + (0.03 if level == "1" else -0.03) for cell in own["cell"]]
-        label = label_text(f"{second} {'changed' if level == '1' else 'as baseline'}", 40)
+        label = wrapped(f"{second} {'changed' if level == '1' else 'as baseline'}", 40)
         ax.plot(x, own["mean"], color=colour, linestyle=line, marker=mark, markersize=5, linewidth=1.5, label=label)
         for place, low, high in zip(x, own["low"], own["high"], strict=True):
             if pd.notna(low):
                 ax.plot([place, place], [low, high], color=colour, linewidth=1.1)
     ax.set_xticks([0, 1], ["as baseline", "changed"])
     ax.set_xlim(-0.3, 1.3)
-    ax.set_xlabel(label_text(first, 40), fontsize=9)
+    ax.set_xlabel(wrapped(first, 40), fontsize=9)
     ax.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.24), handlelength=2.6)
     plain_axes(ax)
     return ax
@@ -103,6 +103,8 @@ def _svg(source: Source, frames: Frames) -> Drawing:
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
     names = [_name(crossing) for crossing in source.comparison.crossings]
+    longest = max(columns_of(" x ".join(crossing.factorial.factors)) for crossing, _, _ in shown)
+    height = 3.0 + 0.16 * 4 * max(0, longest // 34 - 1)  # a name stands in title, note, legend and axis
 
     def draw(canvas: Canvas) -> None:
         grid = canvas.subplots(rows, columns, sharey=True, squeeze=False)
@@ -113,18 +115,23 @@ def _svg(source: Source, frames: Frames) -> Drawing:
             crossing, rest, cells = shown[i]
             factors = crossing.factorial.factors
             draw_interaction(cells, ax=ax, first=factors[0], second=factors[1])
-            named = [f"{f} {'changed' if level == '1' else 'as baseline'}" for f, level in
-                     zip(factors[2:], rest, strict=True)]  # fmt: skip
-            if names.count(_name(crossing)) > 1:  # the same factors at other levels
-                named = [_axes(crossing), *named]
+            note = _note(crossing, rest, repeated=names.count(_name(crossing)) > 1)
             ax.set_title(panel_title(f"{factors[0]} x {factors[1]}"), fontsize=9.5, loc="left", color="#222222",
-                         pad=6 + 11 * len(named))  # fmt: skip
-            if named:
-                text = "\n".join(label_text(line, 44) for line in named)
-                ax.text(0.0, 1.03, text, transform=ax.transAxes, fontsize=8, color=NOTE_COLOUR, va="bottom")
+                         pad=6 + 11 * (line_count(note) if note else 0))  # fmt: skip
+            if note:
+                ax.text(0.0, 1.03, note, transform=ax.transAxes, fontsize=8, color=NOTE_COLOUR, va="bottom")
         canvas.supylabel(label_text(header(source.comparison.metric), 60), fontsize=9.5)
 
-    return Drawing(draw, name=NAME, width=1.0 + 2.75 * max(columns, 2) if columns > 1 else 4.6, height=3.0 * rows)
+    return Drawing(draw, name=NAME, width=1.0 + 2.75 * max(columns, 2) if columns > 1 else 4.6, height=height * rows)
+
+
+def _note(crossing: Crossing, rest: str, *, repeated: bool) -> str:
+    """The levels of the factors from the third on; and all levels, where other panels have the same factors."""
+    named = [
+        f"{factor} {'changed' if level == '1' else 'as baseline'}"
+        for factor, level in zip(crossing.factorial.factors[2:], rest, strict=True)
+    ]
+    return "\n".join(wrapped(line, 44) for line in ([_axes(crossing)] if repeated else []) + named)
 
 
 def _caption(source: Source, frames: Frames) -> str:

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from knockout.analysis.report.svg import BASELINE_COLOUR, Drawing, colours, label_text, plain_axes
+from knockout.analysis.report.svg import BASELINE_COLOUR, Drawing, colours, label_text, line_count, plain_axes, wrapped
 
 COLUMNS = 3
 TITLE_LINE = 34
@@ -50,8 +50,8 @@ def panels(arms: Sequence[str], draw_panel: Callable[[str, Axes], object], *, na
     """One panel per arm as SVG, each drawn by `draw_panel`."""
     columns = min(COLUMNS, len(arms))
     rows = -(-len(arms) // columns)
-    two = any("\n" in panel_title(arm) for arm in arms)
-    height = 1.9 + (0.16 if look.notes else 0.0) + (0.16 if two else 0.0)
+    lines = [max(line_count(panel_title(arm)) for arm in arms[r * columns : (r + 1) * columns]) for r in range(rows)]
+    height = sum(1.74 + (0.16 if look.notes else 0.0) + 0.16 * most for most in lines)
 
     def draw(canvas: Canvas) -> None:
         grid = canvas.subplots(rows, columns, squeeze=False)
@@ -69,7 +69,7 @@ def panels(arms: Sequence[str], draw_panel: Callable[[str, Axes], object], *, na
         canvas.supylabel(look.y_label if rows > 1 else look.y_label.replace(" (", "\n("), fontsize=9.5)
         canvas.supxlabel(look.x_label, fontsize=9.5)
 
-    return Drawing(draw, name=name, width=9.2 if columns > 1 else 5.4, height=max(2.9, 0.5 + height * rows))
+    return Drawing(draw, name=name, width=9.2 if columns > 1 else 5.4, height=max(2.9, 0.5 + height))
 
 
 def frame_panel(ax: Axes, arm: str, look: Look) -> None:
@@ -113,13 +113,8 @@ def ticks(look: Look) -> list[float]:
 
 
 def panel_title(arm: str) -> str:
-    """An arm's name over a panel, in two lines where it is long."""
-    whole = label_text(arm, 2 * TITLE_LINE)
-    if len(whole) <= TITLE_LINE:
-        return whole
-    cut = max((i + 1 for i, c in enumerate(whole[:TITLE_LINE]) if c in "_ -+/"), default=0)
-    cut = cut if cut >= len(whole) - TITLE_LINE else TITLE_LINE
-    return f"{whole[:cut].rstrip(' ')}\n{whole[cut:]}"
+    """An arm's whole name over a panel, in as many lines as it needs."""
+    return wrapped(arm, TITLE_LINE)
 
 
 def draw_runs(runs: pd.DataFrame, *, ax: Axes, colour: str, low: float, high: float) -> Axes:
