@@ -64,6 +64,18 @@ def test_dots_medians_and_failures_at_the_top(build_study: BuildStudy) -> None:
     assert ax.get_xscale() == "log"
 
 
+def test_a_group_without_failures_has_no_line_that_is_empty(build_study: BuildStudy) -> None:
+    """One that is not clipped lay at the origin of the figure, and the layout left no room for the axes."""
+    results = load(build_study({"baseline": [300, 301, 302], "no_scale": [290, 291, 292]}))
+    losses: dict[tuple[str, int | str], float] = {(v, s): 0.4 for v in ("baseline", "no_scale") for s in range(3)}
+    group = RateGroup(name="g", rates={"baseline": 1e-3, "no_scale": 1e-2}, losses=losses, accuracies={})
+    frame = final_losses(results.runs, [group])
+    ax = draw_learning_rates(
+        frame, ax=Figure().subplots(), summary=rate_summary(frame), reference=None, colour="#0072B2", top=1.0
+    )
+    assert all(len(xs(line)) for line in ax.lines)
+
+
 def test_groups_are_arms_that_differ_in_the_rate_alone(build_study: BuildStudy) -> None:
     arms = {"baseline": [300, 301, 302], "slow": [290, 291, 289], "fast": [300, "dead", 280], "post": [300, 299, 301]}
     root = build_study({**arms, "post_fast": ["diverged"] * 3, "no_scale": [300, 300, 301]}, claims=DECLARED)

@@ -50,7 +50,7 @@ def test_one_step_is_drawn_as_points_that_can_be_seen() -> None:
 def test_a_name_is_never_cut(name: str) -> None:
     titled = panel_title(name)
     assert titled.replace("\n", "") == name
-    assert max(map(len, titled.split("\n"))) <= 34
+    assert max(map(len, titled.split("\n"))) <= 30
 
 
 def test_a_log_axis_holds_all_but_what_is_far_below() -> None:

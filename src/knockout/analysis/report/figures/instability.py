@@ -12,11 +12,11 @@ from matplotlib.figure import Figure as Canvas
 
 from knockout.analysis.inference.instability import Instability
 from knockout.analysis.report.figures.plot import Frames, Plot, Source
-from knockout.analysis.report.figures.small_multiples import panel_title
 from knockout.analysis.report.sections.instability import title_of
-from knockout.analysis.report.svg import Drawing, columns_of, label_text, line_count
+from knockout.analysis.report.svg import Drawing, columns_of, label_text, line_count, wrapped
 
 NAME = "instability"
+NAME_LENGTH = 44
 REACH = 3.0
 """The colour is the darkest from a ratio of 2^3, or 2^-3, on."""
 MARKS = {"higher": "▲", "lower": "▼", "not shown": "·", "not testable": ""}
@@ -76,7 +76,7 @@ def draw_instability(frame: pd.DataFrame, *, ax: Axes) -> Axes:
         ax.fill_between([x - 0.48, x + 0.48], y - 0.46, y + 0.46, color=face, linewidth=0)
         tone = "#FDFDFD" if known and abs(row["colour"]) > 0.6 * REACH else "#1F1F1F"  # on the cell, in both themes
         ax.text(x, y, MARKS[row["label"]], ha="center", va="center", fontsize=8, color=tone)
-    ax.set_yticks(range(len(variants)), [panel_title(v) for v in variants], fontsize=8.5)
+    ax.set_yticks(range(len(variants)), [wrapped(v, NAME_LENGTH) for v in variants], fontsize=8.5)
     names = [title_of(m) + ("" if scales[m] == "ratio" else DIFFERENCE) for m in metrics]
     ax.set_xticks(range(len(metrics)), [label_text(n, 60) for n in names], fontsize=8.5, rotation=55, ha="left",
                   rotation_mode="anchor")  # fmt: skip
@@ -92,7 +92,7 @@ def draw_instability(frame: pd.DataFrame, *, ax: Axes) -> Axes:
 def _svg(_: Source, frames: Frames) -> Drawing:
     frame = frames[NAME]
     variants, metrics = frame["variant"].nunique(), frame["metric"].nunique()
-    names = [panel_title(v) for v in frame["variant"].unique()]
+    names = [wrapped(v, NAME_LENGTH) for v in frame["variant"].unique()]
     widest = max(columns_of(line) for name in names for line in name.split("\n"))
     row = 0.06 + 0.14 * max(map(line_count, names))
     longest = max(len(title_of(m)) for m in frame["metric"].unique()) + len(DIFFERENCE)

@@ -68,8 +68,9 @@ def draw_learning_rates(
     alive = frame["value"].notna()
     ax.plot(frame[RATE][alive] * place[alive], frame["value"][alive].clip(upper=top), "o", color=colour, alpha=0.5,
             markersize=3.2, markeredgewidth=0, zorder=2)  # fmt: skip
-    ax.plot(frame[RATE][~alive] * place[~alive], np.full(int((~alive).sum()), top), "x", color=colour, markersize=5,
-            clip_on=False, zorder=4)  # fmt: skip
+    if not alive.all():  # an empty line that is not clipped would count in the layout
+        failed = frame[RATE][~alive] * place[~alive]
+        ax.plot(failed, np.full(len(failed), top), "x", color=colour, markersize=5, clip_on=False, zorder=4)
     known = summary.dropna(subset=["median"])
     ax.plot(known[RATE], known["median"].clip(upper=top), color=colour, linewidth=1.6, marker="D", markersize=4.5,
             zorder=3)  # fmt: skip

@@ -191,7 +191,7 @@ def panels(curves: Curves, variants: Sequence[str], *, name: str, scale: Scale) 
     """A panel per arm, the baseline first: three in a row, and four of more than twelve."""
     arms = [arm for arm in (curves.baseline, *variants) if (curves.summary["variant"] == arm).any()]
     palette = {curves.baseline: BASELINE_COLOUR, **colours(variants)}
-    most, length = (3, 34) if len(arms) <= 12 else (4, 25)
+    most, length = (3, 30) if len(arms) <= 12 else (4, 22)
     columns = min(most, len(arms))
     rows = -(-len(arms) // columns)
     titles = {arm: wrapped(arm, length) for arm in arms}

@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from knockout.analysis.report.svg import BASELINE_COLOUR, Drawing, colours, label_text, line_count, plain_axes, wrapped
 
 COLUMNS = 3
-TITLE_LINE = 34
+TITLE_LINE = 30
 """Characters of a panel's title in one line; a longer name has two."""
 MINUS = "−"
 NAMED = 8
